@@ -1,0 +1,32 @@
+#include "base/philox.h"
+
+namespace strata {
+
+std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
+  constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
+  constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t p0 = kMultiplier0 * counter[0];
+    const uint64_t p1 = kMultiplier1 * counter[2];
+    counter = {static_cast<uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(p1),
+               static_cast<uint32_t>(p0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(p0)};
+    key[0] += kWeyl0;
+    key[1] += kWeyl1;
+  }
+  return counter;
+}
+
+double uniform_from_words(uint32_t low, uint32_t high) {
+  const uint64_t bits = (static_cast<uint64_t>(high) << 32 | low) >> 11;
+  return static_cast<double>(bits) * 0x1.0p-53;
+}
+
+double sampling_uniform(uint64_t seed, uint32_t output_index, uint32_t prompt_index,
+                        uint32_t choice_index) {
+  const auto words = philox4x32({output_index, prompt_index << 16 | choice_index,
+                                 static_cast<uint32_t>(RandomPurpose::sampling), 0},
+                                {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  return uniform_from_words(words[0], words[1]);
+}
+
+}  // namespace strata
