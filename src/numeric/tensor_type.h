@@ -37,6 +37,8 @@ struct TensorTypeInfo {
 const TensorTypeInfo& tensor_type_info(TensorType type);
 // The types of GGUF by their number in the file; nullopt for those strata does not read.
 std::optional<TensorType> tensor_type_from_gguf(uint32_t id);
+// The number of `type` in GGUF files.
+uint32_t gguf_id_of(TensorType type);
 // The spelling of a GGUF type number, also of unread ones ("IQ2_XXS"), for messages; "" if unknown.
 std::string_view gguf_type_name(uint32_t id);
 
