@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/request.h"
+#include "model/model.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace strata {
+
+enum class KvType : uint8_t { f32, f16, bf16 };
+
+struct EngineOptions {
+  int threads = 0;         // 0: every usable core (affinity, cgroup quota)
+  int64_t context = 0;     // 0: the model's; clamped to what the KV pool holds
+  uint64_t kv_memory = 0;  // bytes; 0: a quarter of free memory, at most 4 GiB
+  KvType kv_type = KvType::f16;
+  int max_running = 64;       // sequences in the batch
+  int batch_tokens = 512;     // rows of a step
+  int queue = 256;            // requests that wait
+  std::string chat_template;  // source text; empty: the model's own
+  bool strict = false;
+  std::function<void(double)> progress;  // share of loading done, 0..1; may be empty
+};
+
+// What the model's files say about generating (generation_config.json); absent: API defaults.
+struct GenerationDefaults {
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  std::optional<int32_t> top_k;
+};
+
+struct EngineStats {
+  int running = 0;  // requests
+  int waiting = 0;
+  int64_t pages_total = 0, pages_used = 0, pages_cached = 0;
+  double drain_tokens_per_second = 0;  // measured, for Retry-After
+  uint64_t ticks = 0;                  // loop turns; liveness
+};
+
+enum class Submit : uint8_t { accepted, queue_full, draining };
+
+// One model with its tokenizer and one loop thread that owns it. Methods may be called from any
+// thread. Results do not depend on what else runs (promise 1 of docs/).
+class Engine {
+ public:
+  virtual ~Engine() = default;  // cancels what runs, joins the loop
+
+  static std::unique_ptr<Engine> load(const std::string& model, const EngineOptions& options);
+
+  virtual const Model& model() const = 0;
+  virtual const Tokenizer& tokenizer() const = 0;
+  virtual const ChatTemplate* chat_template() const = 0;  // nullptr: the model has none
+  virtual const GenerationDefaults& defaults() const = 0;
+  virtual const EngineOptions& options() const = 0;  // as in force: threads, context, kv_memory
+  virtual int64_t context_length() const = 0;
+  virtual const std::vector<TokenId>& end_tokens() const = 0;
+  // Model hash, ISA level, KV type, version: what an answer depends on.
+  virtual std::string fingerprint() const = 0;
+
+  // Throws invalid_argument for a request that can never run (prompt that does not fit: with both
+  // numbers; token ids outside the vocabulary). The sink is called until on_done.
+  [[nodiscard]] virtual Submit submit(GenerationRequest request, std::shared_ptr<ResultSink> sink,
+                                      uint64_t& request_id) = 0;
+  virtual void cancel(uint64_t request_id) = 0;
+  // Embeddings of token lists, each a unit vector [D]; blocks, runs between steps of the loop.
+  virtual std::vector<std::vector<float>> embed(
+      const std::vector<std::vector<TokenId>>& inputs) = 0;
+
+  virtual EngineStats stats() const = 0;
+  // No new requests; returns when the running ones are done or `timeout_seconds` have passed (then
+  // cancels them).
+  virtual void drain(double timeout_seconds) = 0;
+};
+
+}  // namespace strata
