@@ -31,6 +31,7 @@ enum class FinishReason : uint8_t { none, stop, length, cancelled, timeout, erro
 
 struct GenerationRequest {
   std::vector<TokenId> prompt;
+  bool embedding = false;  // no tokens are drawn; the sink gets the prompt's embedding
   SamplingParams sampling;
   std::optional<int64_t> max_tokens;  // absent: to the end of the context
   int choices = 1;                    // n
@@ -81,6 +82,8 @@ class ResultSink {
  public:
   virtual ~ResultSink() = default;
   virtual void on_token(TokenEvent event) = 0;
+  // The unit vector [D] of an embedding request, before on_done.
+  virtual void on_embedding(std::vector<float> /*embedding*/) {}
   virtual void on_done(const RequestSummary& summary) = 0;
 };
 
