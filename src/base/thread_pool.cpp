@@ -1,0 +1,152 @@
+#include "base/thread_pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/cpu.h"
+#include "base/error.h"
+
+namespace strata {
+namespace {
+
+// Longer than the gap between two operations of a decode step, shorter than anyone would notice on
+// an idle machine.
+constexpr std::chrono::microseconds kSpin{40};
+
+thread_local const ThreadPool* working_for = nullptr;
+
+// Returns true as soon as done(), false after kSpin.
+template <typename Done>
+bool spin_until(Done done) {
+  const auto deadline = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (done()) return true;
+      __builtin_ia32_pause();
+    }
+    // Whoever else is to run on this core may be the one we wait for.
+    std::this_thread::yield();
+  } while (std::chrono::steady_clock::now() < deadline);
+  return done();
+}
+
+// Signals go to the threads that expect them, so workers start with all of them blocked.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+IndexRange split_range(int64_t n, int64_t grain, int part, int parts) {
+  const int64_t grains = (n + grain - 1) / grain;
+  // The first grains % parts parts take one more.
+  const int64_t each = grains / parts, more = grains % parts;
+  const int64_t first = part * each + std::min<int64_t>(part, more);
+  const int64_t last = first + each + (part < more ? 1 : 0);
+  return {std::min(n, first * grain), std::min(n, last * grain)};
+}
+
+ThreadPool::ThreadPool(int threads)
+    : spins_(threads <= usable_threads()), errors_(std::max(threads, 1)) {
+  const BlockedSignals blocked;
+  for (int i = 1; i < this->threads(); ++i) workers_.emplace_back([this, i] { work(i); });
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::call(int index) noexcept {
+  const ThreadPool* outer = working_for;
+  working_for = this;
+  try {
+    (*job_)(index);
+  } catch (...) {
+    errors_[index] = std::current_exception();
+  }
+  working_for = outer;
+}
+
+void ThreadPool::work(int index) {
+  pthread_setname_np(pthread_self(), "strata-worker");
+  uint32_t seen = 0;
+  for (;;) {
+    const auto called = [&] { return generation_.load(std::memory_order_acquire) != seen; };
+    if (!spins_ || !spin_until(called)) generation_.wait(seen, std::memory_order_acquire);
+    // A call ends only when every worker has seen it, so none is ever skipped.
+    ++seen;
+    if (stop_.load(std::memory_order_relaxed)) return;
+    call(index);
+    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+  }
+}
+
+void ThreadPool::run(FunctionRef<void(int)> fn) {
+  STRATA_ASSERT(working_for != this);
+  const std::lock_guard lock(turn_);
+  job_ = &fn;
+  if (!workers_.empty()) {
+    running_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+    generation_.fetch_add(1, std::memory_order_release);
+    generation_.notify_all();
+  }
+  call(0);
+  if (!workers_.empty()) {
+    const auto done = [&] { return running_.load(std::memory_order_acquire) == 0; };
+    if (!spins_ || !spin_until(done)) {
+      for (int left = running_.load(std::memory_order_acquire); left != 0;
+           left = running_.load(std::memory_order_acquire))
+        running_.wait(left, std::memory_order_acquire);
+    }
+  }
+  std::exception_ptr first;
+  for (std::exception_ptr& error : errors_) {
+    if (error && !first) first = error;
+    error = nullptr;
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> fn) {
+  STRATA_ASSERT(grain > 0);
+  if (n <= 0) return;
+  if (n <= grain || threads() == 1) return fn(0, n);
+  run([&](int index) {
+    const IndexRange range = split_range(n, grain, index, threads());
+    if (!range.empty()) fn(range.begin, range.end);
+  });
+}
+
+void ThreadPool::parallel_for_dynamic(int64_t n, int64_t grain,
+                                      FunctionRef<void(int64_t, int64_t)> fn) {
+  STRATA_ASSERT(grain > 0);
+  if (n <= 0) return;
+  if (n <= grain || threads() == 1) return fn(0, n);
+  std::atomic<int64_t> next = 0;
+  run([&](int) {
+    for (;;) {
+      const int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
+      if (begin >= n) return;
+      fn(begin, std::min(n, begin + grain));
+    }
+  });
+}
+
+}  // namespace strata

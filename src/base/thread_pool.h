@@ -1,0 +1,66 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/function_ref.h"
+
+namespace strata {
+
+struct IndexRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool empty() const { return begin >= end; }
+};
+
+// Part `part` of `parts` of [0, n), cut only at multiples of grain (the last grain may be short);
+// the parts differ by at most one grain and depend on nothing but the arguments.
+IndexRange split_range(int64_t n, int64_t grain, int part, int parts);
+
+// Threads that live as long as the pool and start work within microseconds: after a call they look
+// out for the next one for a few tens of microseconds, then sleep. A pool of more threads than the
+// process may use (usable_threads()) sleeps at once, so that nobody spins on a core another needs.
+//
+// Calls from several threads take turns. Calling a pool from its own work is our fault (asserted).
+class ThreadPool {
+ public:
+  explicit ThreadPool(int threads);  // at least 1, the caller included
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return static_cast<int>(errors_.size()); }
+  bool spins() const { return spins_; }
+
+  // Calls fn(index) for every index in [0, threads()), 0 on the calling thread, and returns when
+  // all are done. What a call throws is thrown here, the lowest index first; the others complete.
+  void run(FunctionRef<void(int)> fn);
+
+  // Calls fn(begin, end) on the parts of [0, n) given by split_range: which thread computes what
+  // never changes. fn is not called for an empty part.
+  void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> fn);
+
+  // Calls fn(begin, end) on pieces of `grain`, each taken by whichever thread is free: for work
+  // whose pieces differ in cost and whose result does not depend on who does it.
+  void parallel_for_dynamic(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> fn);
+
+ private:
+  void work(int index);
+  void call(int index) noexcept;
+
+  const bool spins_;
+  std::mutex turn_;
+  std::vector<std::exception_ptr> errors_;  // by index
+  const FunctionRef<void(int)>* job_ = nullptr;
+  // On lines of their own: workers watch one while the caller watches the other.
+  alignas(64) std::atomic<uint32_t> generation_ = 0;  // counts calls
+  alignas(64) std::atomic<int> running_ = 0;          // workers not yet done with this call
+  std::atomic<bool> stop_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace strata
