@@ -46,6 +46,8 @@ function(strata_test name)
   add_executable(strata_${name}_test ${ARG_SOURCES})
   target_link_libraries(strata_${name}_test PRIVATE
     strata_${name} ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  # "support/test_data.h" and its like.
+  target_include_directories(strata_${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   add_test(NAME ${name} COMMAND strata_${name}_test WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 600)
 endfunction()
