@@ -71,6 +71,7 @@ def test_layering_table_is_sound():
 @pytest.mark.parametrize("name, content, count", [
     ("src/a.h", b"#pragma once\n", 0),
     ("src/a.h", b"int x;\n", 1),
+    ("src/a.inl.h", b"int x;\n", 0),
     ("src/a.cpp", b"int x;", 1),
     ("src/a.cpp", b"int x; \n", 1),
     ("src/a.cpp", b"// TO" + b"DO: later\n", 1),

@@ -29,7 +29,7 @@ def run_unit_tests(report, preset, log_name, environment=None, label="unit", pre
     env = dict(os.environ, GTEST_OUTPUT=f"json:{results}/", **(environment or {}))
     junit = LOG_FOLDER / f"{log_name}-ctest.xml"
     junit.unlink(missing_ok=True)
-    code, output = run([*prefix, "ctest", "--test-dir", BUILD_FOLDER / preset, "-L", label, "-j", CORES,
+    code, output = run([*prefix, "ctest", "--test-dir", BUILD_FOLDER / preset, "-L", label, "-LE", "lint", "-j", CORES,
                         "--output-on-failure", "--output-junit", junit], log_name, env=env, check=False)
     if not junit.exists():
         sys.stdout.write(tail(output))

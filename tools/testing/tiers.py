@@ -94,7 +94,7 @@ def models(report):
 @tier("fuzz", "every fuzz target for FUZZ_SECONDS, two at a time", ("src", "tests/fuzz", "cmake"))
 def fuzz(report):
     with report.phase("fuzz: build fuzz"):
-        build("fuzz")
+        build("fuzz", ["fuzzers"])
         report.ok()
     with report.phase("fuzz: run"):
         fuzzing.run_targets(report, int(os.environ.get("FUZZ_SECONDS", "600")))
