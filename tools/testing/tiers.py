@@ -64,7 +64,8 @@ ISA_LEVELS = {
 
 
 @tier("isa", "unit and golden tests at each instruction-set level of this machine",
-      ("src/base", "src/numeric", "src/kernels", "src/ops", "src/exec", "src/model", "src/engine", "tests/golden"))
+      ("src/base", "src/numeric", "src/kernels", "src/ops", "src/exec", "src/model", "src/engine",
+       "tests/golden", "tests/isa"))
 def isa(report):
     with report.phase("isa: build release"):
         build("release")
@@ -78,6 +79,8 @@ def isa(report):
                 report.skip(f"this machine lacks {' '.join(lacking)}")
             else:
                 run_unit_tests(report, "release", f"isa-{level}", {"STRATA_ISA": level})
+    with report.phase("isa: older processors (qemu)"):
+        run_pytest(report, "tests/isa", "isa-qemu")
 
 
 @tier("models", "the four real models: perplexity, greedy text, tokenizers", (*PROGRAM, "tests/models"))
