@@ -44,14 +44,16 @@ class Tokenizer {
   // The bytes of the ids, joined; control tokens give their spelling only with show_control.
   // The result can be ill-formed UTF-8; whole-answer callers replace (base/utf8.h).
   std::string decode(std::span<const TokenId> ids, bool show_control = false) const;
-  // The bytes that `id` adds after `previous` ids (kNoToken: at the start of a text). Used by
-  // StreamDecoder; leading-space rules of the model depend on the position.
+  // The bytes that `id` adds; at_start: no token before it gave text, where some models drop the
+  // space that encoding put there. An id outside the vocabulary: Error{invalid_argument}.
   virtual std::string token_bytes(TokenId id, bool at_start, bool show_control) const = 0;
   // As the vocabulary spells it ("Ġthe", "▁the", "<0x0A>").
   virtual std::string_view piece(TokenId id) const = 0;
   virtual TokenKind kind(TokenId id) const = 0;
   virtual std::optional<TokenId> find_piece(std::string_view piece) const = 0;
   virtual int64_t vocabulary_size() const = 0;
+  // Whether decoding leaves the token out: control and unknown tokens, unless they are shown.
+  bool is_silent(TokenId id, bool show_control) const;
 
   struct Specials {
     TokenId bos = kNoToken, eos = kNoToken, eot = kNoToken, unknown = kNoToken, pad = kNoToken;
@@ -66,13 +68,19 @@ class Tokenizer {
   virtual std::vector<TokenId> encode_body(std::string_view text,
                                            std::span<const uint8_t> may_control) const = 0;
   Specials specials_;
+
+ private:
+  std::vector<TokenId> with_specials(std::vector<TokenId> ids, bool add_special) const;
 };
 
 // Ids in, whole UTF-8 characters out: bytes of an unfinished character wait for the next id.
 class StreamDecoder {
  public:
-  explicit StreamDecoder(const Tokenizer& tokenizer, bool show_control = false)
-      : tokenizer_(&tokenizer), show_control_(show_control) {}
+  // at_start: the first id begins a text of its own; false for the continuation of a prompt, whose
+  // leading space is part of it.
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool show_control = false,
+                         bool at_start = true)
+      : tokenizer_(&tokenizer), at_start_(at_start), show_control_(show_control) {}
   // Whole characters that are certain now; ill-formed parts come as U+FFFD.
   std::string push(TokenId id);
   // The end: an unfinished character comes as one U+FFFD.
@@ -83,7 +91,7 @@ class StreamDecoder {
  private:
   const Tokenizer* tokenizer_;
   std::string pending_;
-  bool at_start_ = true;
+  bool at_start_;
   bool show_control_;
 };
 
