@@ -1,0 +1,14 @@
+#include "kernels/isa_tables.h"
+#include "kernels/simd/vec8_avx2.h"
+// Compiled with -mavx2 -mfma -mf16c: only what is in an anonymous namespace and the table itself
+// may be emitted here.
+namespace strata {
+namespace {
+#include "kernels/quantize.inl.h"
+
+#include "kernels/matmul.inl.h"
+}  // namespace
+
+constinit const MatmulKernels kMatmulAvx2 = make_matmul_kernels();
+
+}  // namespace strata

@@ -1,0 +1,12 @@
+#include "kernels/isa_tables.h"
+#include "kernels/simd/vec8_scalar.h"
+namespace strata {
+namespace {
+#include "kernels/quantize.inl.h"
+
+#include "kernels/matmul.inl.h"
+}  // namespace
+
+constinit const MatmulKernels kMatmulScalar = make_matmul_kernels();
+
+}  // namespace strata

@@ -1,0 +1,15 @@
+#include "kernels/kernel_table.h"
+
+#include "kernels/isa_tables.h"
+
+namespace strata {
+
+const KernelTable& kernel_table(IsaLevel level) {
+  static constexpr KernelTable kTables[kIsaLevelCount] = {
+      {IsaLevel::scalar, &kMatmulScalar},
+      {IsaLevel::avx2, &kMatmulAvx2},
+  };
+  return kTables[static_cast<int>(level)];
+}
+
+}  // namespace strata
