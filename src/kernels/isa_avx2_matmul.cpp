@@ -1,7 +1,7 @@
 #include "kernels/isa_tables.h"
 #include "kernels/simd/vec8_avx2.h"
-// Compiled with -mavx2 -mfma -mf16c: only what is in an anonymous namespace and the table itself
-// may be emitted here.
+// Compiled with -mavx2 -mfma -mf16c: only what is in an anonymous namespace and
+// the table itself may be emitted here.
 namespace strata {
 namespace {
 #include "kernels/quantize.inl.h"

@@ -6,8 +6,8 @@ namespace strata {
 
 const KernelTable& kernel_table(IsaLevel level) {
   static constexpr KernelTable kTables[kIsaLevelCount] = {
-      {IsaLevel::scalar, &kMatmulScalar},
-      {IsaLevel::avx2, &kMatmulAvx2},
+      {IsaLevel::scalar, &kMatmulScalar, &kProbeScalar},
+      {IsaLevel::avx2, &kMatmulAvx2, &kProbeAvx2},
   };
   return kTables[static_cast<int>(level)];
 }

@@ -2,15 +2,17 @@
 
 #include "base/cpu.h"
 #include "kernels/matmul.h"
+#include "kernels/probe.h"
 
 namespace strata {
 
-// The kernels of one instruction-set level, by family. A family lives in files of its own: a
-// header with its signatures, one body (`*.inl.h`) over simd/, one isa_<level>_<family>.cpp per
-// level that exports one table.
+// The kernels of one instruction-set level, by family. A family lives in files
+// of its own: a header with its signatures, one body (`*.inl.h`) over simd/,
+// one isa_<level>_<family>.cpp per level that exports one table.
 struct KernelTable {
   IsaLevel level = IsaLevel::scalar;
   const MatmulKernels* matmul = nullptr;
+  const ProbeKernels* probe = nullptr;
 };
 
 const KernelTable& kernel_table(IsaLevel level);

@@ -10,15 +10,18 @@
 namespace strata {
 
 // Products of packed weights and rows of activations:
-//   y[t * y_stride + r] = sum over k of w[r, k] * x[t, k] (+ bias[r]),   t < tokens, r < rows.
+//   y[t * y_stride + r] = sum over k of w[r, k] * x[t, k] (+ bias[r]),   t <
+//   tokens, r < rows.
 //
-// The order of sums of one result is fixed: columns in order, one accumulator (for quantised types
-// described at matmul.inl.h), the bias last. So a result depends neither on `tokens` nor on how the
-// strips are dealt out to threads. Every level computes the same bits: integer sums are exact and
-// all levels fuse the same multiply-adds.
+// The order of sums of one result is fixed: columns in order, one accumulator
+// (for quantised types described at matmul.inl.h), the bias last. So a result
+// depends neither on `tokens` nor on how the strips are dealt out to threads.
+// Every level computes the same bits: integer sums are exact and all levels
+// fuse the same multiply-adds.
 //
-// Quantised types read `blocks`, float types read `floats` (f32, not rounded to the weights' type).
-// Src: the interleaved int8 product of ggml's repacked kernels, llamafile's tinyBLAS; own code.
+// Quantised types read `blocks`, float types read `floats` (f32, not rounded to
+// the weights' type). Src: the interleaved int8 product of ggml's repacked
+// kernels, llamafile's tinyBLAS; own code.
 struct MatmulArgs {
   const std::byte* weights = nullptr;  // the first strip; strips follow each other
   int64_t strip_bytes = 0;
@@ -37,7 +40,8 @@ struct MatmulArgs {
 
 using MatmulFunction = void (*)(const MatmulArgs&) noexcept;
 
-// Quantises one row of `in` floats (a multiple of 32) as numeric/activation_block.h says.
+// Quantises one row of `in` floats (a multiple of 32) as
+// numeric/activation_block.h says.
 using QuantizeRowFunction = void (*)(const float* x, int64_t in, ActivationBlock* out) noexcept;
 
 struct MatmulKernels {

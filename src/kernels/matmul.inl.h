@@ -1,22 +1,28 @@
-// Included by isa_*_matmul.cpp inside strata's anonymous namespace, after one simd/vec8_*.h.
+// Included by isa_*_matmul.cpp inside strata's anonymous namespace, after one
+// simd/vec8_*.h.
 //
-// A strip's 8 rows are the 8 lanes, so a result is made by one lane, columns in order. For one row
-// and token, with the integer sums exact (vpmaddubsw adds two products in 16 bits and saturates;
-// how many of its results may be added there follows from the codes' range, see CodeSum):
+// A strip's 8 rows are the 8 lanes, so a result is made by one lane, columns in
+// order. For one row and token, with the integer sums exact (vpmaddubsw adds
+// two products in 16 bits and saturates; how many of its results may be added
+// there follows from the codes' range, see CodeSum):
 //
-//   formats of 32:  for each block:  y = fma(d, float(i) * scale, y);  y = fma(m, scaled_sum, y)
+//   formats of 32:  for each block:  y = fma(d, float(i) * scale, y);  y =
+//   fma(m, scaled_sum, y)
 //                   i = sum of (code - bias) * q
 //   formats of 256: for each group b of 32: s = fma(float(i_b), scale_b, s)
 //                   i_b = sum of s[g] * (code - bias) * q
-//                   then for each b:  o = fma(float(o[b]), scaled_sum_b, o)         Q4_K, Q5_K
-//                                     o = fma(float(sum of o[g] * q), scale_b, o)   Q2_K
+//                   then for each b:  o = fma(float(o[b]), scaled_sum_b, o)
+//                   Q4_K, Q5_K
+//                                     o = fma(float(sum of o[g] * q), scale_b,
+//                                     o)   Q2_K
 //                   y = fma(d, s, y);  y = fma(-dmin, o, y)
 //   float types:    y = fma(w, x, y) for each column
 
 constexpr int8_t kIq4Table[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                   1,    13,   25,  38,  53,  69,  89,  113};
 
-// Weights are read once, in order; the processor's own prefetching stops at each 4 KB page.
+// Weights are read once, in order; the processor's own prefetching stops at
+// each 4 KB page.
 constexpr int kPrefetchBytes = 1024;
 
 STRATA_SIMD void prefetch_ahead(const std::byte* w) {
@@ -71,6 +77,7 @@ STRATA_SIMD B32 move_bits(B32 plane) {  // bits at kPlace to kTo
 }
 
 STRATA_SIMD void unpack_low4(const std::byte* p, B32 (&c)[8]) {
+  STRATA_UNROLL
   for (int i = 0; i < 4; ++i) {
     const B32 plane = b32_load(p + 32 * i);
     c[i] = b32_take<0, 15>(plane);
@@ -81,6 +88,7 @@ STRATA_SIMD void unpack_low4(const std::byte* p, B32 (&c)[8]) {
 template <Codes kCodes>
 STRATA_SIMD void unpack_codes(const std::byte* p, B32 (&c)[8]) {
   if constexpr (kCodes == Codes::u2 || kCodes == Codes::u3) {
+    STRATA_UNROLL
     for (int i = 0; i < 2; ++i) {
       const B32 plane = b32_load(p + 32 * i);
       c[4 * i] = take_pair<0>(plane);
@@ -114,6 +122,7 @@ STRATA_SIMD void unpack_codes(const std::byte* p, B32 (&c)[8]) {
     c[7] = b32_or(c[7], move_bits<7, 4, 1>(fifths));
   }
   if constexpr (kCodes == Codes::u6) {
+    STRATA_UNROLL
     for (int i = 0; i < 2; ++i) {
       const B32 high = b32_load(p + 128 + 32 * i);
       c[4 * i] = b32_or(c[4 * i], move_bits<0, 4, 3>(high));
@@ -122,8 +131,8 @@ STRATA_SIMD void unpack_codes(const std::byte* p, B32 (&c)[8]) {
       c[4 * i + 3] = b32_or(c[4 * i + 3], move_bits<6, 4, 3>(high));
     }
   }
-  if constexpr (kCodes == Codes::s8)
-    for (int i = 0; i < 8; ++i) c[i] = b32_load(p + 32 * i);
+  if constexpr (kCodes == Codes::s8) STRATA_UNROLL
+  for (int i = 0; i < 8; ++i) c[i] = b32_load(p + 32 * i);
 }
 
 template <typename F>
@@ -131,13 +140,15 @@ STRATA_SIMD void load_codes(const std::byte* p, B32 (&c)[8]) {
   unpack_codes<F::kShape.codes>(p, c);
   if constexpr (F::kTraits.lookup) {
     const B32 table = b32_table(kIq4Table);
+    STRATA_UNROLL
     for (int i = 0; i < 8; ++i) c[i] = b32_lookup(table, c[i]);
   }
 }
 
 // ---- integer sums ----
 
-// How many results of w16_dot may be added in 16 bits: each is two products with |q| <= 127.
+// How many results of w16_dot may be added in 16 bits: each is two products
+// with |q| <= 127.
 constexpr int addable(Codes codes, bool is_signed) {
   if (is_signed) return 1;  // 128 * 127 * 2 = 32512
   switch (codes) {
@@ -168,12 +179,14 @@ STRATA_SIMD W16 dot_words(const B32* codes, const int8_t* x) {
                    dot_words<F, kCount / 2>(codes + kCount / 2, x + 2 * kCount));
 }
 
-// Sum of code * q over 4 * kVectors columns, times `factors` (two equal numbers per lane).
+// Sum of code * q over 4 * kVectors columns, times `factors` (two equal numbers
+// per lane).
 template <typename F, int kVectors>
 STRATA_SIMD I8 dot_scaled(const B32* codes, const int8_t* x, W16 factors) {
   constexpr int kAddable = addable(F::kShape.codes, F::kSigned);
   constexpr int kTogether = kVectors < kAddable ? kVectors : kAddable;
   I8 sum = i8_pair_dot(dot_words<F, kTogether>(codes, x), factors);
+  STRATA_UNROLL
   for (int i = kTogether; i < kVectors; i += kTogether)
     sum = i8_add(sum, i8_pair_dot(dot_words<F, kTogether>(codes + i, x + 4 * i), factors));
   return sum;
@@ -191,6 +204,7 @@ STRATA_SIMD void accumulate_32(const std::byte* w, int64_t in, const ActivationB
     B32 codes[8];
     load_codes<F>(w + F::kHeaderBytes, codes);
     const F8 d = f8_load_f16(w);
+    STRATA_UNROLL
     for (int t = 0; t < kTokens; ++t) {
       const ActivationBlock& block = x[t * x_stride + b];
       I8 sum = dot_scaled<F, 8>(codes, block.q, one);
@@ -200,6 +214,7 @@ STRATA_SIMD void accumulate_32(const std::byte* w, int64_t in, const ActivationB
     }
     if constexpr (F::kShape.has_m) {
       const F8 m = f8_load_f16(w + F::kMBytes);
+      STRATA_UNROLL
       for (int t = 0; t < kTokens; ++t)
         y[t] = f8_fma(m, f8_broadcast(&x[t * x_stride + b].scaled_sum), y[t]);
     }
@@ -253,6 +268,7 @@ STRATA_SIMD void accumulate_256(const std::byte* w, int64_t in, const Activation
                                 int64_t x_stride, F8 (&y)[kTokens]) {
   for (int64_t k = 0; k < in; k += 256, x += 8, w += F::kHeaderBytes + 8 * F::kCodeBytes) {
     F8 sums[kTokens];
+    STRATA_UNROLL
     for (int t = 0; t < kTokens; ++t) sums[t] = f8_zero();
     for (int b = 0; b < 8; ++b) {
       const std::byte* planes = w + F::kHeaderBytes + F::kCodeBytes * b;
@@ -262,6 +278,7 @@ STRATA_SIMD void accumulate_256(const std::byte* w, int64_t in, const Activation
       const GroupScales<F> scales = load_scales<F>(w, b);
       // |s| <= 128, bias <= 32: the product fits 16 bits.
       const W16 biased = w16_shift_left<log2_of(F::kTraits.bias)>(scales.pair);
+      STRATA_UNROLL
       for (int t = 0; t < kTokens; ++t) {
         const ActivationBlock& block = x[t * x_stride + b];
         const I8 sum = dot_group<F>(codes, block, scales, biased);
@@ -269,15 +286,18 @@ STRATA_SIMD void accumulate_256(const std::byte* w, int64_t in, const Activation
       }
     }
     const F8 d = f8_load_f16(w);
+    STRATA_UNROLL
     for (int t = 0; t < kTokens; ++t) y[t] = f8_fma(d, sums[t], y[t]);
     if constexpr (F::kShape.has_m) {
       const F8 dmin = f8_load_f16(w + F::kMBytes);
+      STRATA_UNROLL
       for (int t = 0; t < kTokens; ++t) sums[t] = f8_zero();
       for (int b = 0; b < 8; ++b) {
         if constexpr (F::kPer16) {
           const std::byte* p = w + F::kScaleBytes + 16 * b;
           const W16 offsets =
               w16_shift_right<4>(w16_low_of_pairs(w16_spread_u8(p), w16_spread_u8(p + 8)));
+          STRATA_UNROLL
           for (int t = 0; t < kTokens; ++t) {
             const ActivationBlock& block = x[t * x_stride + b];
             const I8 sum = i8_pair_dot(w16_broadcast_pair(block.sums), offsets);
@@ -285,10 +305,12 @@ STRATA_SIMD void accumulate_256(const std::byte* w, int64_t in, const Activation
           }
         } else {
           const F8 offsets = f8_load_u8(w + F::kOffsetBytes + 8 * b);
+          STRATA_UNROLL
           for (int t = 0; t < kTokens; ++t)
             sums[t] = f8_fma(offsets, f8_broadcast(&x[t * x_stride + b].scaled_sum), sums[t]);
         }
       }
+      STRATA_UNROLL
       for (int t = 0; t < kTokens; ++t) y[t] = f8_fnma(dmin, sums[t], y[t]);
     }
   }
@@ -312,6 +334,7 @@ STRATA_SIMD void store_rows(F8 sum, const float* bias, int64_t rows, float* y) {
 template <typename F, int kTokens>
 void quantised_tile(const MatmulArgs& a, const std::byte* strip, int64_t row, int64_t token) {
   F8 y[kTokens];
+  STRATA_UNROLL
   for (int t = 0; t < kTokens; ++t) y[t] = f8_zero();
   const ActivationBlock* x = a.blocks + token * a.x_stride;
   if constexpr (F::kShape.scale_groups == 0)
@@ -319,6 +342,7 @@ void quantised_tile(const MatmulArgs& a, const std::byte* strip, int64_t row, in
   else
     accumulate_256<F, kTokens>(strip, a.in, x, a.x_stride, y);
   const float* bias = a.bias == nullptr ? nullptr : a.bias + row;
+  STRATA_UNROLL
   for (int t = 0; t < kTokens; ++t)
     store_rows(y[t], bias, a.rows - row, a.y + (token + t) * a.y_stride + row);
 }
@@ -358,26 +382,33 @@ STRATA_SIMD F8 load_weights(const std::byte* p) {
   }
 }
 
-// kStrips x kTokens chains of fused multiply-adds: enough of them to hide the latency of one.
+// kStrips x kTokens chains of fused multiply-adds: enough of them to hide the
+// latency of one.
 template <TensorType kType, int kStrips, int kTokens>
 void float_tile(const MatmulArgs& a, const std::byte* strip, int64_t row, int64_t token) {
   constexpr int64_t kColumnBytes = kStripRows * (kType == TensorType::f32 ? 4 : 2);
   F8 y[kStrips][kTokens];
-  for (int s = 0; s < kStrips; ++s)
-    for (int t = 0; t < kTokens; ++t) y[s][t] = f8_zero();
+  STRATA_UNROLL
+  for (int s = 0; s < kStrips; ++s) STRATA_UNROLL
+  for (int t = 0; t < kTokens; ++t) y[s][t] = f8_zero();
   const float* x = a.floats + token * a.x_stride;
   for (int64_t k = 0; k < a.in; ++k) {
     F8 w[kStrips];
+    STRATA_UNROLL
     for (int s = 0; s < kStrips; ++s)
       w[s] = load_weights<kType>(strip + s * a.strip_bytes + k * kColumnBytes);
+    STRATA_UNROLL
     for (int t = 0; t < kTokens; ++t) {
       const F8 value = f8_broadcast(x + t * a.x_stride + k);
+      STRATA_UNROLL
       for (int s = 0; s < kStrips; ++s) y[s][t] = f8_fma(w[s], value, y[s][t]);
     }
   }
+  STRATA_UNROLL
   for (int s = 0; s < kStrips; ++s) {
     const int64_t first = row + s * kStripRows;
     const float* bias = a.bias == nullptr ? nullptr : a.bias + first;
+    STRATA_UNROLL
     for (int t = 0; t < kTokens; ++t)
       store_rows(y[s][t], bias, a.rows - first, a.y + (token + t) * a.y_stride + first);
   }

@@ -1,7 +1,5 @@
 // Included by isa_*_matmul.cpp inside strata's anonymous namespace.
 
-// Bits rather than floats are compared: among the bits of magnitudes NaN is above infinity is above
-// every number, so the largest tells whether all are finite.
 inline int8_t round_to_int8(float v) {
   // Adding 1.5 * 2^23 leaves the integer, rounded half to even, in the low bits.
   const float shifted = v + 12582912.0f;
@@ -10,6 +8,8 @@ inline int8_t round_to_int8(float v) {
 
 void quantize_row(const float* x, int64_t in, ActivationBlock* out) noexcept {
   for (int64_t k = 0; k < in; k += ActivationBlock::kElements, x += 32, ++out) {
+    // Bits rather than floats are compared: among the bits of magnitudes NaN is above infinity is
+    // above every number, so the largest tells whether all are finite.
     int32_t top = 0;
     for (int i = 0; i < 32; ++i) {
       const int32_t magnitude = __builtin_bit_cast(int32_t, x[i]) & 0x7fffffff;

@@ -19,6 +19,11 @@ using B32 = __m256i;  // 32 bytes
 // Tokens of a tile: their sums and the 8 vectors of codes share 16 registers.
 constexpr int kTileTokens = 4;
 
+#ifdef __clang__
+#define STRATA_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define STRATA_UNROLL _Pragma("GCC unroll 16")
+#endif
 #define STRATA_SIMD [[gnu::always_inline]] inline
 
 STRATA_SIMD F8 f8_zero() { return _mm256_setzero_ps(); }

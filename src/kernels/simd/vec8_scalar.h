@@ -14,6 +14,7 @@ namespace {
 // Nothing is kept in registers here, so a tile of more tokens would gain nothing.
 constexpr int kTileTokens = 1;
 
+#define STRATA_UNROLL
 #define STRATA_SIMD [[gnu::always_inline]] inline
 
 struct F8 {
