@@ -13,7 +13,9 @@
 namespace strata {
 
 // A tensor as it lies in a file. shape is row-major in PyTorch order: a matrix is [out, in]
-// (GGUF's dimension list reversed). `bytes` points into a mapping owned by the TensorStore.
+// (GGUF's dimension list reversed). `bytes` points into a mapping owned by the TensorStore, may
+// begin at any address (safetensors promises no alignment) and is exactly as long as shape and type
+// say. A dimension may be 0 in safetensors.
 struct StoredTensor {
   std::string name;
   TensorType type = TensorType::f32;
@@ -22,7 +24,11 @@ struct StoredTensor {
   int file = 0;              // index into TensorStore::files()
   uint64_t file_offset = 0;  // of bytes[0] in that file
 
-  int64_t rows() const { return shape.size() < 2 ? 1 : elements() / shape.back(); }
+  int64_t rows() const {
+    int64_t n = 1;
+    for (size_t i = 0; i + 1 < shape.size(); ++i) n *= shape[i];
+    return n;
+  }
   int64_t columns() const { return shape.empty() ? 1 : shape.back(); }
   int64_t elements() const {
     int64_t n = 1;

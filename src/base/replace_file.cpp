@@ -1,0 +1,51 @@
+#include "base/replace_file.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+
+namespace strata {
+
+ReplaceFile::ReplaceFile(std::filesystem::path path) : path_(std::move(path)) {
+  static std::atomic<int> serial{0};  // two threads may write the same name
+  temporary_ = path_;
+  temporary_ += fmt::format(".{}-{}.tmp", getpid(), serial++);
+  file_ = std::fopen(temporary_.c_str(), "wbxe");
+  if (file_ == nullptr)
+    fail(ErrorCode::invalid_argument, "{}: cannot create: {}", temporary_.string(),
+         std::strerror(errno));
+}
+
+ReplaceFile::~ReplaceFile() {
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  std::error_code ignored;
+  std::filesystem::remove(temporary_, ignored);
+}
+
+void ReplaceFile::fail_writing() const {
+  fail(ErrorCode::resource_exhausted, "{}: cannot write: {}", path_.string(), std::strerror(errno));
+}
+
+void ReplaceFile::write(std::span<const std::byte> bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail_writing();
+}
+
+void ReplaceFile::write(std::string_view text) {
+  write(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+void ReplaceFile::commit() {
+  if (std::fflush(file_) != 0 || fsync(fileno(file_)) != 0) fail_writing();
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_writing();
+  std::fclose(std::exchange(file_, nullptr));
+}
+
+}  // namespace strata
