@@ -159,7 +159,8 @@ void check_cover(std::vector<Entry>& entries, uint64_t data_bytes, const std::st
 // A message about a length that cannot be is worth little where the file is of another kind.
 [[noreturn]] void refuse_file(std::span<const std::byte> bytes, const std::string& file,
                               std::string_view problem) {
-  const std::string_view kind = recognise_other_kind(bytes);
+  const bool is_header_behind = bytes.size() > 8 && bytes[8] == std::byte{'{'};
+  const std::string_view kind = is_header_behind ? "" : recognise_other_kind(bytes);
   if (!kind.empty())
     fail(ErrorCode::data_corrupt, "{}: no safetensors file; it looks like {}", file, kind);
   fail(ErrorCode::data_corrupt, "{}: {}", file, problem);

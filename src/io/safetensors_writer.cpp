@@ -25,6 +25,13 @@ std::string json_text(const std::string& text) {
   return to_json_text(Json(text));
 }
 
+void check_header_size(uint64_t size) {
+  if (size > kMaxSafetensorsHeader)
+    fail(ErrorCode::invalid_argument,
+         "safetensors writer: the header has {} bytes or more, wanted at most {}; write shards",
+         size, kMaxSafetensorsHeader);
+}
+
 // Bytes that shape and type ask for.
 uint64_t size_of(const SafetensorsTensor& tensor) {
   const bool is_plain = tensor.type == TensorType::f32 || tensor.type == TensorType::f16 ||
@@ -69,8 +76,10 @@ std::string safetensors_header(std::span<const SafetensorsTensor> tensors,
   std::string json = "{";
   if (!metadata.empty()) {
     std::string members;
-    for (const auto& [key, value] : metadata)
+    for (const auto& [key, value] : metadata) {
+      check_header_size(members.size() + key.size() + value.size());  // before the work on them
       members += (members.empty() ? "" : ",") + json_text(key) + ":" + json_text(value);
+    }
     json += fmt::format("\"{}\":{{{}}}", kSafetensorsMetadataKey, members);
   }
   std::set<std::string_view> names;
@@ -90,10 +99,7 @@ std::string safetensors_header(std::span<const SafetensorsTensor> tensors,
   }
   json += "}";
   json.append((8 - json.size() % 8) % 8, ' ');  // so that the data is aligned
-  if (json.size() > kMaxSafetensorsHeader)
-    fail(ErrorCode::invalid_argument,
-         "safetensors writer: the header has {} bytes, wanted at most {}; write shards",
-         json.size(), kMaxSafetensorsHeader);
+  check_header_size(json.size());
   const uint64_t length = json.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + json;
 }
