@@ -7,12 +7,15 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <ctime>
 
 #include "base/error.h"
 
@@ -20,6 +23,32 @@ namespace strata::net {
 namespace {
 
 SSL* ssl(void* p) { return static_cast<SSL*>(p); }
+
+// While it lives, writing to a closed socket is no SIGPIPE in this thread: OpenSSL's writes do not
+// ask for that, and a library does not change the process's signals.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoPipeSignal() {
+    const timespec at_once{};
+    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+
+ private:
+  sigset_t pipe_;
+  sigset_t before_;
+  bool was_pending_ = false;
+};
 
 bool is_ip_literal(const std::string& host) {
   return host.find(':') != std::string::npos ||
@@ -42,6 +71,7 @@ ClientSocket::~ClientSocket() { release(); }
 
 void ClientSocket::release() {
   if (tls_ != nullptr) {
+    const NoPipeSignal no_signal;
     SSL_shutdown(ssl(tls_));  // best effort: the notice, not the peer's
     SSL_free(ssl(tls_));
   }
@@ -115,6 +145,7 @@ void ClientSocket::start_tls() {
     SSL_set1_host(ssl(tls_), host.c_str());
   }
   SSL_set_verify(ssl(tls_), options_.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
+  const NoPipeSignal no_signal;
   for (;;) {
     const int rc = SSL_connect(ssl(tls_));
     if (rc == 1) return;
@@ -137,6 +168,7 @@ bool ClientSocket::retry_tls(int result) const {
 bool ClientSocket::send(std::string_view bytes) {
   while (!bytes.empty()) {
     if (tls_ != nullptr) {
+      const NoPipeSignal no_signal;
       const int n = SSL_write(ssl(tls_), bytes.data(),
                               static_cast<int>(std::min<size_t>(bytes.size(), 1u << 20)));
       if (n > 0) {
@@ -164,6 +196,7 @@ size_t ClientSocket::receive(std::string& out, size_t most) {
   for (;;) {
     ssize_t n = 0;
     if (tls_ != nullptr) {
+      const NoPipeSignal no_signal;  // reading may have to send
       n = SSL_read(ssl(tls_), buffer, static_cast<int>(most));
       if (n <= 0 && retry_tls(static_cast<int>(n))) continue;
     } else {
