@@ -1,0 +1,100 @@
+#include "base/config_file.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+
+namespace strata {
+namespace {
+
+constexpr size_t kMaxBytes = 1u << 20;
+
+int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+
+// nullopt: not a kind of value that options have.
+std::optional<std::string> scalar_text(const toml::node& node) {
+  if (const auto* v = node.as_string()) return v->get();
+  if (const auto* v = node.as_integer()) return fmt::format("{}", v->get());
+  if (const auto* v = node.as_boolean()) return v->get() ? "true" : "false";
+  if (const auto* v = node.as_floating_point(); v != nullptr && std::isfinite(v->get())) {
+    return fmt::format("{}", v->get());
+  }
+  return std::nullopt;
+}
+
+void add_table(const toml::table& table, const std::string& prefix, const std::string& name,
+               std::vector<ConfigEntry>& out) {
+  for (const auto& [key, node] : table) {
+    const std::string full = prefix + std::string(key.str());
+    if (const toml::table* inner = node.as_table()) {
+      add_table(*inner, full + ".", name, out);
+      continue;
+    }
+    ConfigEntry entry{full, {}, node.is_array(), line_of(node)};
+    const auto add = [&](const toml::node& value) {
+      std::optional<std::string> text = scalar_text(value);
+      if (!text) {
+        fail(ErrorCode::invalid_argument,
+             "{}:{}: {}: wanted a string, a finite number, true, false, or an array of those", name,
+             line_of(value), full);
+      }
+      entry.values.push_back(std::move(*text));
+    };
+    if (const toml::array* array = node.as_array()) {
+      for (const toml::node& element : *array) add(element);
+    } else {
+      add(node);
+    }
+    out.push_back(std::move(entry));
+  }
+}
+
+}  // namespace
+
+std::vector<ConfigEntry> parse_config(std::string_view text, const std::string& name) {
+  toml::table table;
+  try {
+    table = toml::parse(text, name);
+  } catch (const toml::parse_error& e) {
+    fail(ErrorCode::invalid_argument, "{}:{}: {}", name, e.source().begin.line, e.description());
+  }
+  std::vector<ConfigEntry> entries;
+  add_table(table, "", name, entries);
+  // The library sorts by key.
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const ConfigEntry& a, const ConfigEntry& b) { return a.line < b.line; });
+  return entries;
+}
+
+std::vector<ConfigEntry> read_config_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMaxBytes + 1, '\0');
+  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || (!file.eof() && file.gcount() == 0)) {
+    fail(ErrorCode::not_found, "config: {} cannot be read", path.string());
+  }
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kMaxBytes) {
+    fail(ErrorCode::invalid_argument, "config: {} is longer than {} bytes", path.string(),
+         kMaxBytes);
+  }
+  return parse_config(text, path.string());
+}
+
+void require_known_keys(std::span<const ConfigEntry> entries,
+                        std::span<const std::string_view> known, const std::string& name) {
+  for (const ConfigEntry& entry : entries) {
+    if (std::find(known.begin(), known.end(), entry.key) == known.end()) {
+      fail(ErrorCode::invalid_argument, "{}:{}: unknown key {}", name, entry.line, entry.key);
+    }
+  }
+}
+
+}  // namespace strata
