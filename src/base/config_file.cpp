@@ -1,5 +1,10 @@
 #include "base/config_file.h"
 
+namespace {
+struct TomlAssertion {};
+}  // namespace
+// Some malformed files ("[= 1") run into the library's assertions; a file must not end the process.
+#define TOML_ASSERT(condition) ((condition) ? void(0) : throw TomlAssertion{})
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -64,6 +69,8 @@ std::vector<ConfigEntry> parse_config(std::string_view text, const std::string& 
     table = toml::parse(text, name);
   } catch (const toml::parse_error& e) {
     fail(ErrorCode::invalid_argument, "{}:{}: {}", name, e.source().begin.line, e.description());
+  } catch (const TomlAssertion&) {
+    fail(ErrorCode::invalid_argument, "{}: not a TOML file", name);
   }
   std::vector<ConfigEntry> entries;
   add_table(table, "", name, entries);
