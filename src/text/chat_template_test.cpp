@@ -131,6 +131,18 @@ TEST(ChatTemplateLimits, StepsTextAndDepthAreBounded) {
             ErrorCode::invalid_argument);
   EXPECT_EQ(code_of("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}"),
             ErrorCode::data_corrupt);
+  // Iterators over iterators, tuples of shared tuples as keys, very wide fields, many readings.
+  EXPECT_EQ(code_of("{% set ns = namespace(t=[1]) %}{% for i in range(50000) %}{% set ns.t = "
+                    "ns.t|map('string') %}{% endfor %}{{ ns.t|list }}"),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of("{% set ns = namespace(t=(1,)) %}{% for i in range(60) %}{% set ns.t = (ns.t, "
+                    "ns.t) %}{% endfor %}{{ {ns.t: 1} }}"),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of("{{ 'x'.center(9000000000000000000, 'é') }}"), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of("{{ '%*d' % (-9223372036854775807 - 1, 1) }}"), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of("{% set t = 'é' * 1000000 %}{% for i in range(99999) %}{{ t|length }}"
+                    "{% endfor %}"),
+            ErrorCode::invalid_argument);
   std::string chain = "{{ 1";
   for (int i = 0; i < 100000; ++i) chain += "+1";
   EXPECT_EQ(code_of(chain + " }}"), ErrorCode::data_corrupt);

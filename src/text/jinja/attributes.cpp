@@ -59,6 +59,7 @@ Value subscript(Runtime& runtime, const Value& object, const Value& key) {
   switch (object.kind) {
     case Kind::dict: {
       if (key.is(Kind::list) || key.is(Kind::dict)) return absent_value();
+      runtime.charge_reading(key);
       const Value* found = object.dict().find(key);
       return found == nullptr ? absent_value() : *found;
     }
@@ -89,6 +90,12 @@ Value subscript(Runtime& runtime, const Value& object, const Value& key) {
     default:
       return absent_value();
   }
+}
+
+// base + count * step; ends beyond 64 bits wrap, they are only shown.
+int64_t wrapped(int64_t base, int64_t count, int64_t step) {
+  return static_cast<int64_t>(static_cast<uint64_t>(base) +
+                              static_cast<uint64_t>(count) * static_cast<uint64_t>(step));
 }
 
 struct SliceBounds {
@@ -197,9 +204,9 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
       const RangeObject& range = object.range();
       const SliceBounds b = slice_bounds(start, stop, step, range.length);
       RangeObject part;
-      part.start = range.start + b.start * range.step;
-      part.stop = range.start + b.stop * range.step;
-      part.step = range.step * b.step;
+      part.start = wrapped(range.start, b.start, range.step);
+      part.stop = wrapped(range.start, b.stop, range.step);
+      part.step = wrapped(0, b.step, range.step);
       part.length = b.count;
       return runtime.range(part, object.origin);
     }

@@ -37,7 +37,7 @@ class FunctionObject : public CallableObject {
  public:
   explicit FunctionObject(const Builtin& builtin) : builtin_(builtin) {}
   Value call(Runtime& runtime, Arguments& arguments) override {
-    return builtin_.run(runtime, bind(builtin_, arguments));
+    return run_builtin(runtime, builtin_, arguments);
   }
   std::string describe() const override { return fmt::format("<function {}>", builtin_.name); }
 
@@ -50,7 +50,7 @@ class MethodObject : public CallableObject {
   MethodObject(const Builtin& builtin, const Value& self) : builtin_(builtin), self_(self) {}
   Value call(Runtime& runtime, Arguments& arguments) override {
     arguments.positional.insert(arguments.positional.begin(), self_);
-    return builtin_.run(runtime, bind(builtin_, arguments));
+    return run_builtin(runtime, builtin_, arguments);
   }
   std::string describe() const override {
     return fmt::format("<built-in method {} of {} object>", builtin_.name, jinja::type_name(self_));
@@ -105,16 +105,22 @@ Bound bind(const Builtin& builtin, const Arguments& arguments) {
   return bound;
 }
 
+Value run_builtin(Runtime& runtime, const Builtin& builtin, const Arguments& arguments) {
+  runtime.charge(1);
+  runtime.charge_reading(arguments.positional);
+  return builtin.run(runtime, bind(builtin, arguments));
+}
+
 Value call_filter(Runtime& runtime, std::string_view name, const Arguments& arguments) {
   const Builtin* filter = find_filter(name);
   if (filter == nullptr) fail(ErrorCode::unsupported, "no filter named '{}'", name);
-  return filter->run(runtime, bind(*filter, arguments));
+  return run_builtin(runtime, *filter, arguments);
 }
 
 bool call_test(Runtime& runtime, std::string_view name, const Arguments& arguments) {
   const Builtin* test = find_test(name);
   if (test == nullptr) fail(ErrorCode::unsupported, "no test named '{}'", name);
-  return truthy(test->run(runtime, bind(*test, arguments)));
+  return truthy(run_builtin(runtime, *test, arguments));
 }
 
 int64_t integer_argument(const Value& value, std::string_view what) {

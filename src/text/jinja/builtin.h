@@ -33,6 +33,9 @@ struct Builtin {
 // arguments (the value of a filter, the self of a method) are in front already.
 Bound bind(const Builtin& builtin, const Arguments& arguments);
 
+// Binds, charges for the texts that will be read, and runs.
+Value run_builtin(Runtime& runtime, const Builtin& builtin, const Arguments& arguments);
+
 const Builtin* find_filter(std::string_view name);
 const Builtin* find_test(std::string_view name);
 const Builtin* find_function(std::string_view name);

@@ -29,6 +29,7 @@ Value Interpreter::eval(const DictLiteral& node, Scope& scope) {
   auto* dict = runtime_.heap().make<DictObject>();
   for (const auto& [key, value] : node.entries) {
     const Value name = evaluate(*key, scope);
+    runtime_.charge_reading(name);
     dict->set(name, evaluate(*value, scope));
   }
   return runtime_.object(Kind::dict, dict);
@@ -104,7 +105,7 @@ Value Interpreter::run_filter(const Filter& node, Scope& scope, const Value* blo
     fail(ErrorCode::unsupported, "no filter named '{}'", node.name);
   }
   add_arguments(node.arguments, scope, arguments);
-  return node.filter->run(runtime_, bind(*node.filter, arguments));
+  return run_builtin(runtime_, *node.filter, arguments);
 }
 
 Value Interpreter::eval(const Filter& node, Scope& scope) {
@@ -116,7 +117,7 @@ Value Interpreter::eval(const Test& node, Scope& scope) {
   arguments.positional.push_back(evaluate(*node.value, scope));
   if (node.test == nullptr) fail(ErrorCode::unsupported, "no test named '{}'", node.name);
   add_arguments(node.arguments, scope, arguments);
-  return node.test->run(runtime_, bind(*node.test, arguments));
+  return run_builtin(runtime_, *node.test, arguments);
 }
 
 Value Interpreter::eval(const Sign& node, Scope& scope) {

@@ -86,7 +86,8 @@ class PercentFormatter {
   int64_t number_or_star(int64_t limit) {
     if (peek() == '*') {
       ++position_;
-      return integer_argument(next_value(), "* wants int");
+      return std::clamp(integer_argument(next_value(), "* wants int"), -kMaxWidth - 1,
+                        kMaxWidth + 1);
     }
     int64_t number = 0;
     while (is_digit(peek())) {

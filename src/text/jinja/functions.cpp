@@ -49,6 +49,7 @@ Value function_range(Runtime& runtime, const Bound& a) {
 // What dict(...) and namespace(...) share: a mapping or pairs, then keywords.
 void fill(Runtime& runtime, const Bound& a, DictObject& dict) {
   if (a.has(0)) {
+    if (a[0].is(Kind::dict)) runtime.charge(length(a[0]));
     if (a[0].is(Kind::dict)) {
       for (const auto& [key, value] : a[0].dict().entries()) dict.set(key, value);
     } else {

@@ -7,6 +7,12 @@
 #include "text/jinja/operations.h"
 
 namespace strata::jinja {
+namespace {
+
+// A scope lives to the end of the render, so each turn of a loop costs memory.
+constexpr int64_t kScopeCost = 8;
+
+}  // namespace
 
 const Value* Scope::find(std::string_view name) const {
   for (const Scope* scope = this; scope != nullptr; scope = scope->parent) {
@@ -103,6 +109,7 @@ void Interpreter::run_for(const For& node, Scope& scope, const Value& iterable, 
   if (node.condition) {
     source.next = [&](Value& item) {
       while (cursor.next(item)) {
+        runtime_.charge(kScopeCost);
         Scope& inner = *runtime_.heap().make<Scope>(&scope);
         assign(node.target, item, inner);
         if (truthy(evaluate(*node.condition, inner))) return true;
@@ -128,6 +135,7 @@ void Interpreter::run_for(const For& node, Scope& scope, const Value& iterable, 
   bool completed_a_turn = false;
   Value item;
   while (loop->advance(item)) {
+    runtime_.charge(kScopeCost);
     Scope& inner = *runtime_.heap().make<Scope>(&scope);
     assign(node.target, item, inner);
     inner.set("loop", loop_value);

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <array>
+#include <cmath>
 
 #include "base/utf8.h"
 #include "text/jinja/builtin.h"
@@ -194,6 +194,7 @@ Value method_justify(Runtime& runtime, const Bound& a) {
   const int64_t width = integer_argument(a[1], "justify");
   const int64_t pad = width - length(a[0]);
   if (pad <= 0) return a[0];
+  runtime.charge_bytes(static_cast<size_t>(pad));
   // As CPython's center: the odd blank goes left when the width is odd too.
   const int64_t left = how == Justify::left    ? 0
                        : how == Justify::right ? pad
@@ -282,7 +283,7 @@ Value method_dict_copy(Runtime& runtime, const Bound& a) {
 }
 
 Value method_is_integer(Runtime&, const Bound& a) {
-  return bool_value(a[0].real == static_cast<double>(static_cast<int64_t>(a[0].real)), a[0].origin);
+  return bool_value(std::isfinite(a[0].real) && std::floor(a[0].real) == a[0].real, a[0].origin);
 }
 
 constexpr Builtin kStringMethods[] = {

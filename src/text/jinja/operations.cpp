@@ -43,6 +43,8 @@ bool equal_at(Runtime& runtime, const Value& a, const Value& b, int depth) {
     case Kind::undefined:
       return true;
     case Kind::string:
+      if (a.text().size() != b.text().size()) return false;
+      runtime.charge_reading(a);
       return a.text().bytes() == b.text().bytes();
     case Kind::list:
     case Kind::tuple:
@@ -86,6 +88,7 @@ std::optional<int> compare_at(Runtime& runtime, const Value& a, const Value& b,
     return x < y ? -1 : x > y ? 1 : 0;
   }
   if (a.is(Kind::string) && b.is(Kind::string)) {
+    runtime.charge_reading(a);
     // The order of UTF-8 bytes is the order of code points.
     const int order = a.text().bytes().compare(b.text().bytes());
     return order < 0 ? -1 : order > 0 ? 1 : 0;
@@ -237,6 +240,7 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
       runtime.charge(static_cast<int64_t>(container.text().size() / 64));
       return container.text().bytes().find(item.text().bytes()) != std::string::npos;
     case Kind::dict:
+      runtime.charge_reading(item);
       return container.dict().find(item) != nullptr;
     default:
       break;
@@ -328,8 +332,10 @@ bool Cursor::next(Value& item) {
       item = int_value(range.start + static_cast<int64_t>(i) * range.step, iterable_.origin);
       return true;
     }
-    case Kind::iterator:
+    case Kind::iterator: {
+      const Runtime::Reading reading(runtime_);
       return iterable_.iterator().next(item);
+    }
     default:
       return false;
   }

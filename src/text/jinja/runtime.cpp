@@ -8,6 +8,13 @@ void Runtime::fail_budget(std::string_view what) {
   fail_render("rendering needs more {} than a chat template may use", what);
 }
 
+Runtime::Reading::Reading(Runtime& runtime) : runtime_(runtime) {
+  if (runtime_.readings_ >= runtime_.limits_.value_depth) {
+    fail_render("iterators are nested deeper than {}", runtime_.limits_.value_depth);
+  }
+  ++runtime_.readings_;
+}
+
 Value Runtime::object(Kind kind, Object* object, Origin origin) {
   Value v;
   v.kind = kind;
@@ -17,6 +24,7 @@ Value Runtime::object(Kind kind, Object* object, Origin origin) {
 }
 
 Value Runtime::string(MarkedText text) {
+  charge(1);
   charge_bytes(text.size());
   const Origin origin = text.overall_origin();
   return object(Kind::string, heap_.make<StringObject>(std::move(text)), origin);

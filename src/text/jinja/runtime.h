@@ -38,9 +38,30 @@ class Runtime {
     if (steps_ > limits_.steps) fail_budget("steps");
   }
   void charge_bytes(size_t bytes) {
+    const auto limit = static_cast<size_t>(limits_.bytes_built);
+    if (bytes > limit) fail_budget("bytes of text");
     bytes_ += static_cast<int64_t>(bytes);
     if (bytes_ > limits_.bytes_built) fail_budget("bytes of text");
   }
+  // For work that reads a text without making one.
+  void charge_reading(const Value& value) {
+    if (value.is(Kind::string)) charge(static_cast<int64_t>(value.text().size() / 64));
+  }
+  void charge_reading(const std::vector<Value>& values) {
+    for (const Value& value : values) charge_reading(value);
+  }
+
+  // Guards iterators over iterators, which a loop can stack without end.
+  class Reading {
+   public:
+    explicit Reading(Runtime& runtime);
+    ~Reading() { --runtime_.readings_; }
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+
+   private:
+    Runtime& runtime_;
+  };
 
   Value string(MarkedText text);
   Value string(std::string bytes, Origin origin) {
@@ -65,6 +86,7 @@ class Runtime {
   int64_t unix_time_;
   int64_t steps_ = 0;
   int64_t bytes_ = 0;
+  int readings_ = 0;
   Heap heap_;
 };
 

@@ -1,6 +1,7 @@
 #include "text/jinja/text_functions.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/utf8.h"
 #include "text/jinja/runtime.h"
@@ -23,11 +24,15 @@ bool is_blank_at(std::string_view text, size_t offset) {
 
 MarkedText strip(const MarkedText& text, Side side, const std::string_view* characters) {
   const std::string_view bytes = text.bytes();
+  std::unordered_set<std::string_view> set;
+  for (size_t i = 0; characters != nullptr && i < characters->size();) {
+    const size_t size = utf8_length((*characters)[i]);
+    set.insert(characters->substr(i, size));
+    i += size;
+  }
   const auto goes = [&](size_t begin, size_t end) {
     if (characters == nullptr) return is_blank_at(bytes, begin);
-    // Whole characters, found at the start of one.
-    const std::string_view character = bytes.substr(begin, end - begin);
-    return characters->find(character) != std::string_view::npos;
+    return set.count(bytes.substr(begin, end - begin)) != 0;
   };
   size_t begin = 0, end = bytes.size();
   while (side != Side::right && begin < end) {

@@ -30,11 +30,16 @@ using CaseFunction = int32_t (*)(const UCaseMap*, char*, int32_t, const char*, i
                                  UErrorCode*);
 
 std::string map_case(CaseFunction function, std::string_view text) {
-  // Full mappings grow a character at most threefold in UTF-8.
-  std::string out(text.size() * 3 + 16, '\0');
+  std::string out(text.size() + 64, '\0');
   UErrorCode status = U_ZERO_ERROR;
-  const int32_t size = function(case_map(), out.data(), static_cast<int32_t>(out.size()),
-                                text.data(), static_cast<int32_t>(text.size()), &status);
+  int32_t size = function(case_map(), out.data(), static_cast<int32_t>(out.size()), text.data(),
+                          static_cast<int32_t>(text.size()), &status);
+  if (status == U_BUFFER_OVERFLOW_ERROR) {
+    out.resize(static_cast<size_t>(size) + 1);
+    status = U_ZERO_ERROR;
+    size = function(case_map(), out.data(), static_cast<int32_t>(out.size()), text.data(),
+                    static_cast<int32_t>(text.size()), &status);
+  }
   if (U_FAILURE(status)) {
     fail(ErrorCode::invalid_argument, "chat template: case mapping: {}", u_errorName(status));
   }

@@ -13,6 +13,9 @@ namespace {
 
 // Below this many entries a walk is faster than a hash table.
 constexpr size_t kSmallDict = 8;
+// Tuples as keys: a template can share their parts so that they are huge when written out.
+constexpr int kMaxKeyDepth = 20;
+constexpr size_t kMaxTupleKeyBytes = 1 << 16;
 
 }  // namespace
 
@@ -120,7 +123,7 @@ void DictObject::set(const Value& key, const Value& value) {
   if (entries_.size() > kSmallDict) index_.emplace(std::move(hashed), i);
 }
 
-std::string hash_key(const Value& value) {
+std::string hash_key(const Value& value, int depth) {
   switch (value.kind) {
     case Kind::none:
       return "0";
@@ -137,14 +140,17 @@ std::string hash_key(const Value& value) {
     case Kind::tuple: {
       std::string key = "t";
       for (const Value& item : value.items()) {
-        const std::string part = hash_key(item);
+        const std::string part = hash_key(item, depth + 1);
         key += fmt::format("{}:{}", part.size(), part);
+        if (depth > kMaxKeyDepth || key.size() > kMaxTupleKeyBytes) {
+          fail(ErrorCode::invalid_argument, "a tuple is too large for a key");
+        }
       }
       return key;
     }
     case Kind::list:
     case Kind::dict:
-      fail(ErrorCode::invalid_argument, "chat template: unhashable type: '{}'", type_name(value));
+      fail(ErrorCode::invalid_argument, "unhashable type: '{}'", type_name(value));
     case Kind::undefined:
       return "u";
     default:

@@ -156,7 +156,8 @@ struct Arguments {
 };
 
 // A canonical spelling of a hashable value: equal values, equal keys. Throws for lists and dicts.
-std::string hash_key(const Value& value);
+// `depth` counts the tuples around.
+std::string hash_key(const Value& value, int depth = 0);
 
 // Owns the objects of one template or one render.
 class Heap {
