@@ -16,6 +16,9 @@ constexpr size_t kSmallDict = 8;
 // Tuples as keys: a template can share their parts so that they are huge when written out.
 constexpr int kMaxKeyDepth = 20;
 constexpr size_t kMaxTupleKeyBytes = 1 << 16;
+[[noreturn]] void fail_large_key() {
+  fail(ErrorCode::invalid_argument, "a tuple is too large for a key");
+}
 
 }  // namespace
 
@@ -138,13 +141,12 @@ std::string hash_key(const Value& value, int depth) {
     case Kind::string:
       return "s" + value.text().bytes();
     case Kind::tuple: {
+      if (depth > kMaxKeyDepth) fail_large_key();
       std::string key = "t";
       for (const Value& item : value.items()) {
         const std::string part = hash_key(item, depth + 1);
         key += fmt::format("{}:{}", part.size(), part);
-        if (depth > kMaxKeyDepth || key.size() > kMaxTupleKeyBytes) {
-          fail(ErrorCode::invalid_argument, "a tuple is too large for a key");
-        }
+        if (key.size() > kMaxTupleKeyBytes) fail_large_key();
       }
       return key;
     }
