@@ -1,0 +1,186 @@
+#include "engine/step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/philox.h"
+#include "engine/weight_check.h"
+
+namespace strata {
+namespace {
+
+// Rows whose logits are in memory at once: with 262,144 tokens 32 rows are 32 MB, and a batch of 32
+// streams still reads the head once.
+constexpr int64_t kLogitRows = 32;
+
+// Calls use(row of the list, logits) for each of the rows of `hidden`, a part at a time.
+template <typename Use>
+void for_each_logits(ServeExec& exec, const Transformer& model, const Tensor& hidden,
+                     const std::vector<int32_t>& rows, Use use) {
+  for (size_t begin = 0; begin < rows.size(); begin += kLogitRows) {
+    const size_t count = std::min(rows.size() - begin, static_cast<size_t>(kLogitRows));
+    const auto mark = exec.mark();
+    const Tensor logits =
+        forward_logits(exec, model, hidden, std::span(rows).subspan(begin, count));
+    for (size_t i = 0; i < count; ++i) {
+      const float* row = logits.row<float>(static_cast<int64_t>(i));
+      use(begin + i, std::span<const float>(row, static_cast<size_t>(logits.columns)));
+    }
+    exec.rewind(mark);
+  }
+}
+
+}  // namespace
+
+void Step::clear() {
+  parts_.clear();
+  tokens_.clear();
+  positions_.clear();
+  sequences_.clear();
+}
+
+void Step::add_rows(ActiveRequest& request, Sequence& sequence, int64_t rows) {
+  const auto first_row = static_cast<int32_t>(tokens_.size());
+  parts_.push_back({&request, &sequence, first_row, static_cast<int32_t>(rows)});
+  sequences_.push_back({first_row, static_cast<int32_t>(rows),
+                        static_cast<int32_t>(sequence.length), sequence.cache});
+  for (int64_t i = 0; i < rows; ++i)
+    positions_.push_back(static_cast<int32_t>(sequence.length + i));
+}
+
+void Step::add_decode(ActiveRequest& request, Sequence& sequence) {
+  add_rows(request, sequence, 1);
+  tokens_.push_back(sequence.generated.back());
+}
+
+void Step::add_prompt(ActiveRequest& request, Sequence& sequence, int64_t rows) {
+  add_rows(request, sequence, rows);
+  const auto begin = request.request.prompt.begin() + sequence.length;
+  tokens_.insert(tokens_.end(), begin, begin + rows);
+}
+
+void Step::run(ServeExec& exec) {
+  const Batch batch{tokens_, positions_, sequences_};
+  const Tensor hidden = forward_hidden(exec, model_->transformer, batch);
+  score_prompts(exec, hidden);
+  pool_embeddings(exec, hidden);
+  draw_tokens(exec, hidden);
+  for (StepPart& part : parts_) {
+    part.sequence->length += part.rows;
+    ActiveRequest& request = *part.request;
+    if (request.request.embedding && part.sequence->length == request.prompt_size())
+      part.sequence->finish = FinishReason::stop;
+  }
+}
+
+// Logprobs of the prompt's own tokens: row i scores token i + 1. Only the first choice does it.
+void Step::score_prompts(ServeExec& exec, const Tensor& hidden) {
+  std::vector<int32_t> rows;
+  std::vector<std::pair<ActiveRequest*, TokenId>> scored;
+  for (const StepPart& part : parts_) {
+    const GenerationRequest& request = part.request->request;
+    if (!request.prompt_logprobs || part.sequence->choice != 0 || !part.reads_prompt()) continue;
+    for (int32_t i = 0; i < part.rows; ++i) {
+      const int64_t next = part.first_position() + i + 1;
+      if (next >= part.request->prompt_size()) continue;
+      rows.push_back(part.first_row + i);
+      scored.emplace_back(part.request, request.prompt[static_cast<size_t>(next)]);
+    }
+  }
+  for_each_logits(exec, model_->transformer, hidden, rows,
+                  [&](size_t i, std::span<const float> logits) {
+                    auto [request, token] = scored[i];
+                    request->summary.prompt_logprobs.push_back(
+                        token_logprobs(logits, token, request->request.top_logprobs));
+                  });
+}
+
+// Sum of the normed last states over the prompt: mean pooling, finished when the prompt ends.
+void Step::pool_embeddings(ServeExec& exec, const Tensor& hidden) {
+  for (StepPart& part : parts_) {
+    if (!part.request->request.embedding) continue;
+    std::vector<int32_t> rows;
+    for (int32_t i = 0; i < part.rows; ++i) rows.push_back(part.first_row + i);
+    const auto mark = exec.mark();
+    const Tensor states = exec.norm(exec.take_rows(hidden, rows), model_->transformer.output_norm);
+    std::vector<double>& sum = part.request->embedding_sum;
+    sum.resize(static_cast<size_t>(states.columns));
+    for (int64_t r = 0; r < states.rows; ++r)
+      for (int64_t c = 0; c < states.columns; ++c)
+        sum[static_cast<size_t>(c)] += static_cast<double>(states.row<float>(r)[c]);
+    exec.rewind(mark);
+    if (!part.ends_prompt()) continue;
+    double squares = 0;
+    for (double v : sum) squares += v * v;
+    // The mean and the sum have the same direction; a unit vector needs no division by the length.
+    const double scale = squares > 0 ? 1 / std::sqrt(squares) : 0;
+    std::vector<float> unit(sum.size());
+    for (size_t i = 0; i < sum.size(); ++i) unit[i] = static_cast<float>(sum[i] * scale);
+    part.request->sink->on_embedding(std::move(unit));
+  }
+}
+
+void Step::draw_tokens(ServeExec& exec, const Tensor& hidden) {
+  std::vector<int32_t> rows;
+  std::vector<StepPart*> drawing;
+  for (StepPart& part : parts_) {
+    if (!part.draws()) continue;
+    rows.push_back(part.first_row + part.rows - 1);
+    drawing.push_back(&part);
+  }
+  for_each_logits(
+      exec, model_->transformer, hidden, rows,
+      [&](size_t i, std::span<const float> logits) { draw_token(*drawing[i], logits); });
+}
+
+void Step::draw_token(StepPart& part, std::span<const float> logits) {
+  ActiveRequest& request = *part.request;
+  Sequence& sequence = *part.sequence;
+  TokenEvent event;
+  event.choice = sequence.choice;
+  if (const int64_t broken = find_broken_logit(logits); broken >= 0) {
+    log_error("request {}: logit {} of token {} is not a number; {}", request.id, broken,
+              sequence.generated.size(), describe_broken_weights(*model_));
+    sequence.finish = event.finish = FinishReason::error;
+    event.error = "the model's output is not a number (its weights are damaged)";
+    request.sink->on_token(std::move(event));
+    return;
+  }
+  if (request.max_tokens == 0) {
+    sequence.finish = event.finish = FinishReason::length;
+    request.sink->on_token(std::move(event));
+    return;
+  }
+  const SamplingParams& sampling = sequence.sampler.params();
+  const double uniform =
+      sampling_uniform(sampling.seed, static_cast<uint32_t>(sequence.generated.size()),
+                       request.request.prompt_index, static_cast<uint32_t>(sequence.choice));
+  const TokenId id = sequence.sampler.draw(logits, uniform);
+  sequence.sampler.record(id);
+  sequence.generated.push_back(id);
+  event.ids.push_back(id);
+  const int top = request.request.top_logprobs;
+  if (top >= 0) event.logprobs.push_back(token_logprobs(logits, id, top));
+
+  const bool ends = !sampling.ignore_eos &&
+                    std::find(end_tokens_->begin(), end_tokens_->end(), id) != end_tokens_->end();
+  if (!ends) event.text = sequence.text.push(id);
+  event.finish = ends ? FinishReason::stop : finish_after(request, sequence);
+  if (event.finish != FinishReason::none) event.text += sequence.text.finish();
+  sequence.finish = event.finish;
+  ++request.summary.completion_tokens;
+  request.sink->on_token(std::move(event));
+}
+
+FinishReason Step::finish_after(const ActiveRequest& request, const Sequence& sequence) const {
+  if (sequence.text.stopped()) return FinishReason::stop;
+  const auto generated = static_cast<int64_t>(sequence.generated.size());
+  // The newest token has no place in the cache yet; it would need one to go on.
+  if (generated >= request.max_tokens || request.prompt_size() + generated >= context_length_)
+    return FinishReason::length;
+  return FinishReason::none;
+}
+
+}  // namespace strata

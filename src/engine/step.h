@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "engine/sequence.h"
+#include "engine/serve_exec.h"
+#include "model/model.h"
+
+namespace strata {
+
+// Rows of one sequence in a step.
+struct StepPart {
+  ActiveRequest* request = nullptr;
+  Sequence* sequence = nullptr;
+  int32_t first_row = 0;
+  int32_t rows = 0;
+
+  int64_t first_position() const { return sequence->length; }
+  bool reads_prompt() const { return sequence->length < request->prompt_size(); }
+  bool ends_prompt() const { return sequence->length + rows == request->prompt_size(); }
+  // The last row's logits decide the next token.
+  bool draws() const { return !request->request.embedding && (!reads_prompt() || ends_prompt()); }
+};
+
+// One pass over the model: which rows, and what is done with the results. Memory is reused from
+// step to step.
+class Step {
+ public:
+  Step(const Model& model, const std::vector<TokenId>& end_tokens, int64_t context_length)
+      : model_(&model), end_tokens_(&end_tokens), context_length_(context_length) {}
+
+  void clear();
+  bool empty() const { return parts_.empty(); }
+  int64_t rows() const { return static_cast<int64_t>(tokens_.size()); }
+  // One row: the last generated token of a sequence whose prompt is read.
+  void add_decode(ActiveRequest& request, Sequence& sequence);
+  // The next `rows` tokens of the prompt.
+  void add_prompt(ActiveRequest& request, Sequence& sequence, int64_t rows);
+
+  // Forward pass, draws, and one TokenEvent per sequence that drew. Sequences that ended have
+  // `finish` set. Exceptions of the forward pass leave the sequences as they were.
+  void run(ServeExec& exec);
+  const std::vector<StepPart>& parts() const { return parts_; }
+
+ private:
+  void add_rows(ActiveRequest& request, Sequence& sequence, int64_t rows);
+  void score_prompts(ServeExec& exec, const Tensor& hidden);
+  void pool_embeddings(ServeExec& exec, const Tensor& hidden);
+  void draw_tokens(ServeExec& exec, const Tensor& hidden);
+  void draw_token(StepPart& part, std::span<const float> logits);
+  FinishReason finish_after(const ActiveRequest& request, const Sequence& sequence) const;
+
+  const Model* model_;
+  const std::vector<TokenId>* end_tokens_;
+  int64_t context_length_;
+  std::vector<StepPart> parts_;
+  std::vector<int32_t> tokens_;
+  std::vector<int32_t> positions_;
+  std::vector<SequenceRows> sequences_;
+};
+
+}  // namespace strata
