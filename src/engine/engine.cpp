@@ -1,0 +1,124 @@
+#include "engine/engine.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/engine_loop.h"
+#include "engine/memory_budget.h"
+#include "engine/model_files.h"
+#include "engine/serve_exec.h"
+
+namespace strata {
+namespace {
+
+class LoadedEngine final : public Engine {
+ public:
+  LoadedEngine(const std::string& what, const EngineOptions& asked) : options_(asked) {
+    LoadOptions load;
+    load.strict = options_.strict;
+    model_ = load_model(resolve_model_path(what), load);
+    files_ = load_model_files(*model_);
+    check_vocabulary();
+    const std::string& source =
+        options_.chat_template.empty() ? files_.chat_template : options_.chat_template;
+    if (!source.empty()) template_ = std::make_unique<ChatTemplate>(ChatTemplate::parse(source));
+
+    if (options_.threads <= 0) options_.threads = usable_threads();
+    const MemoryBudget budget = plan_engine_memory(*model_, options_);
+    options_.kv_memory = budget.kv_bytes;
+    options_.context = budget.context;
+    ServeExecOptions exec;
+    exec.threads = options_.threads;
+    exec.kv_type = options_.kv_type;
+    exec.kv_bytes = budget.kv_bytes;
+    exec.max_rows = options_.batch_tokens;
+    exec.progress = options_.progress;
+    auto serve = std::make_unique<ServeExec>(*model_, exec);
+
+    LoopOptions loop;
+    loop.max_running = options_.max_running;
+    loop.batch_tokens = std::max(options_.batch_tokens, options_.max_running);
+    loop.queue = options_.queue;
+    loop.context_length = options_.context;
+    loop_ = std::make_unique<EngineLoop>(*model_, *files_.tokenizer,
+                                         find_end_tokens(files_, template_.get()), std::move(serve),
+                                         loop);
+  }
+
+  const Model& model() const override { return *model_; }
+  const Tokenizer& tokenizer() const override { return *files_.tokenizer; }
+  const ChatTemplate* chat_template() const override { return template_.get(); }
+  const GenerationDefaults& defaults() const override { return files_.defaults; }
+  const EngineOptions& options() const override { return options_; }
+  int64_t context_length() const override { return options_.context; }
+  const std::vector<TokenId>& end_tokens() const override { return loop_->end_tokens(); }
+
+  std::string fingerprint() const override {
+    return fmt::format("strata-{}-{}-{}-{}", STRATA_VERSION, isa_level_name(active_isa_level()),
+                       kv_type_name(options_.kv_type), model_->hash.substr(0, 12));
+  }
+
+  Submit submit(GenerationRequest request, std::shared_ptr<ResultSink> sink,
+                uint64_t& request_id) override {
+    check(request);
+    return loop_->submit(std::move(request), std::move(sink), request_id);
+  }
+  void cancel(uint64_t request_id) override { loop_->cancel(request_id); }
+  EngineStats stats() const override { return loop_->stats(); }
+  void drain(double timeout_seconds) override { loop_->drain(timeout_seconds); }
+
+ private:
+  // The embedding may have more rows than the tokenizer has pieces (padding), never fewer.
+  void check_vocabulary() const {
+    const int64_t pieces = files_.tokenizer->vocabulary_size();
+    if (pieces > model_->config.vocabulary_size)
+      fail(ErrorCode::data_corrupt,
+           "{}: the tokenizer has {} tokens, the embedding has rows for {}: they are not of one "
+           "model",
+           model_->path.string(), pieces, model_->config.vocabulary_size);
+  }
+
+  void check(const GenerationRequest& request) const {
+    const auto size = static_cast<int64_t>(request.prompt.size());
+    if (size == 0)
+      fail(ErrorCode::invalid_argument, "the prompt has no tokens; it needs at least one");
+    for (TokenId id : request.prompt)
+      if (id < 0 || id >= model_->config.vocabulary_size)
+        fail(ErrorCode::invalid_argument, "token id {} is outside the vocabulary of {} tokens", id,
+             model_->config.vocabulary_size);
+    for (const auto& [id, bias] : request.sampling.logit_bias)
+      if (id < 0 || id >= model_->config.vocabulary_size)
+        fail(ErrorCode::invalid_argument,
+             "logit_bias: token id {} is outside the vocabulary of {} tokens", id,
+             model_->config.vocabulary_size);
+    const int64_t generates = request.embedding || request.max_tokens == 0 ? 0 : 1;
+    if (size + generates > options_.context) throw_too_long(size, request);
+  }
+
+  [[noreturn]] void throw_too_long(int64_t size, const GenerationRequest& request) const {
+    const int64_t asked = request.embedding ? 0 : request.max_tokens.value_or(1);
+    fail(ErrorCode::invalid_argument,
+         "This model's maximum context length is {} tokens, but the request needs {} ({} prompt + "
+         "{} to "
+         "generate) (context_length_exceeded).",
+         options_.context, size + asked, size, asked);
+  }
+
+  EngineOptions options_;
+  std::unique_ptr<Model> model_;
+  ModelFiles files_;
+  std::unique_ptr<ChatTemplate> template_;
+  std::unique_ptr<EngineLoop> loop_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> Engine::load(const std::string& model, const EngineOptions& options) {
+  return std::make_unique<LoadedEngine>(model, options);
+}
+
+}  // namespace strata
