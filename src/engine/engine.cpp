@@ -25,7 +25,7 @@ class LoadedEngine final : public Engine {
     check_vocabulary();
     const std::string& source =
         options_.chat_template.empty() ? files_.chat_template : options_.chat_template;
-    if (!source.empty()) template_ = std::make_unique<ChatTemplate>(ChatTemplate::parse(source));
+    if (!source.empty()) parse_template(source);
 
     if (options_.threads <= 0) options_.threads = usable_threads();
     const MemoryBudget budget = plan_engine_memory(*model_, options_);
@@ -52,6 +52,7 @@ class LoadedEngine final : public Engine {
   const Model& model() const override { return *model_; }
   const Tokenizer& tokenizer() const override { return *files_.tokenizer; }
   const ChatTemplate* chat_template() const override { return template_.get(); }
+  const std::string& chat_template_error() const override { return template_error_; }
   const GenerationDefaults& defaults() const override { return files_.defaults; }
   const EngineOptions& options() const override { return options_; }
   int64_t context_length() const override { return options_.context; }
@@ -72,6 +73,18 @@ class LoadedEngine final : public Engine {
   void drain(double timeout_seconds) override { loop_->drain(timeout_seconds); }
 
  private:
+  // A template in the model's file that cannot be read takes chat away, not the model.
+  void parse_template(const std::string& source) {
+    try {
+      template_ = std::make_unique<ChatTemplate>(ChatTemplate::parse(source));
+    } catch (const Error& e) {
+      if (!options_.chat_template.empty()) throw;
+      template_error_ = e.what();
+      log_warning("{}: the chat template cannot be used, chat will be refused: {}",
+                  model_->path.string(), e.what());
+    }
+  }
+
   // The embedding may have more rows than the tokenizer has pieces (padding), never fewer.
   void check_vocabulary() const {
     const int64_t pieces = files_.tokenizer->vocabulary_size();
@@ -96,26 +109,27 @@ class LoadedEngine final : public Engine {
              "logit_bias: token id {} is outside the vocabulary of {} tokens", id,
              model_->config.vocabulary_size);
     const int64_t generates = request.embedding || request.max_tokens == 0 ? 0 : 1;
-    if (size + generates > options_.context) throw_too_long(size, request);
-  }
-
-  [[noreturn]] void throw_too_long(int64_t size, const GenerationRequest& request) const {
-    const int64_t asked = request.embedding ? 0 : request.max_tokens.value_or(1);
-    fail(ErrorCode::invalid_argument,
-         "This model's maximum context length is {} tokens, but the request needs {} ({} prompt + "
-         "{} to "
-         "generate) (context_length_exceeded).",
-         options_.context, size + asked, size, asked);
+    if (size + generates > options_.context)
+      throw ContextLengthError(options_.context, size,
+                               request.embedding ? 0 : request.max_tokens.value_or(1));
   }
 
   EngineOptions options_;
   std::unique_ptr<Model> model_;
   ModelFiles files_;
   std::unique_ptr<ChatTemplate> template_;
+  std::string template_error_;
   std::unique_ptr<EngineLoop> loop_;
 };
 
 }  // namespace
+
+ContextLengthError::ContextLengthError(int64_t limit, int64_t prompt_tokens, int64_t asked_tokens)
+    : Error(
+          ErrorCode::invalid_argument,
+          fmt::format("This model's maximum context length is {} tokens, but the request needs {} "
+                      "({} prompt + {} to generate) (context_length_exceeded).",
+                      limit, prompt_tokens + asked_tokens, prompt_tokens, asked_tokens)) {}
 
 std::unique_ptr<Engine> Engine::load(const std::string& model, const EngineOptions& options) {
   return std::make_unique<LoadedEngine>(model, options);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "engine/request.h"
 #include "model/model.h"
 #include "text/chat_template.h"
@@ -44,6 +45,12 @@ struct EngineStats {
 
 enum class Submit : uint8_t { accepted, queue_full, draining };
 
+// A prompt that leaves no room to generate in the context. The message has both numbers.
+class ContextLengthError : public Error {
+ public:
+  ContextLengthError(int64_t limit, int64_t prompt_tokens, int64_t asked_tokens);
+};
+
 // One model with its tokenizer and one loop thread that owns it. Methods may be called from any
 // thread. Results do not depend on what else runs (promise 1 of docs/).
 class Engine {
@@ -54,7 +61,9 @@ class Engine {
 
   virtual const Model& model() const = 0;
   virtual const Tokenizer& tokenizer() const = 0;
-  virtual const ChatTemplate* chat_template() const = 0;  // nullptr: the model has none
+  // nullptr: the model has none, or chat_template_error() says why it cannot be used.
+  virtual const ChatTemplate* chat_template() const = 0;
+  virtual const std::string& chat_template_error() const = 0;
   virtual const GenerationDefaults& defaults() const = 0;
   virtual const EngineOptions& options() const = 0;  // as in force: threads, context, kv_memory
   virtual int64_t context_length() const = 0;
@@ -62,8 +71,8 @@ class Engine {
   // Model hash, ISA level, KV type, version: what an answer depends on.
   virtual std::string fingerprint() const = 0;
 
-  // Throws invalid_argument for a request that can never run (prompt that does not fit: with both
-  // numbers; token ids outside the vocabulary). The sink is called until on_done.
+  // Throws ContextLengthError, or invalid_argument for another request that can never run (no
+  // tokens, token ids outside the vocabulary). The sink is called until on_done.
   [[nodiscard]] virtual Submit submit(GenerationRequest request, std::shared_ptr<ResultSink> sink,
                                       uint64_t& request_id) = 0;
   virtual void cancel(uint64_t request_id) = 0;

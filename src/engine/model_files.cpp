@@ -88,8 +88,8 @@ ModelFiles load_model_files(const Model& model) {
   ModelFiles files;
   files.tokenizer = load_tokenizer(model.path);
   if (const auto* gguf = dynamic_cast<const GgufStore*>(model.store.get())) {
-    if (gguf->metadata().find("tokenizer.chat_template") != nullptr)
-      files.chat_template = gguf->metadata().get_string("tokenizer.chat_template");
+    if (const auto source = gguf->metadata().find_string("tokenizer.chat_template"))
+      files.chat_template = *source;
     return files;
   }
   read_generation_config(model.path, files);

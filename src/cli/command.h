@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+namespace strata::cli {
+
+// Exit statuses of the program.
+enum ExitStatus : int {
+  kDone = 0,
+  kFailed = 1,
+  kWrongUsage = 2,
+  kBadData = 3,
+  kNoMemory = 4,
+  kInterrupted = 130,
+};
+
+// What every command can be told.
+struct GlobalOptions {
+  bool json = false;
+  bool quiet = false;
+};
+
+// Adds --json and --quiet to a command.
+void add_common_options(CLI::App& command, GlobalOptions& options);
+
+// One subcommand: add() declares its options and sets `run` to what it does, returning the exit
+// status. Errors are thrown.
+using Run = std::function<int()>;
+void add_run(CLI::App& app, Run& run);
+void add_chat(CLI::App& app, Run& run);
+void add_serve(CLI::App& app, Run& run);
+void add_tokenize(CLI::App& app, Run& run);
+void add_inspect(CLI::App& app, Run& run);
+void add_models(CLI::App& app, Run& run);
+void add_eval(CLI::App& app, Run& run);
+void add_doctor(CLI::App& app, Run& run);
+
+// True once SIGINT or SIGTERM came; a second one ends the process at once. Set up by main.
+bool interrupted();
+
+// One JSON object on stdout, with a newline.
+void print_json(const std::string& text);
+
+}  // namespace strata::cli

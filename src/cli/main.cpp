@@ -1,0 +1,119 @@
+#include <fmt/core.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "cli/command.h"
+
+namespace strata::cli {
+namespace {
+
+volatile sig_atomic_t g_interrupts = 0;
+
+void on_interrupt(int /*signal*/) {
+  g_interrupts = g_interrupts + 1;
+  if (g_interrupts > 1) _exit(kInterrupted);
+}
+
+void catch_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+int exit_status(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_argument:
+      return kWrongUsage;
+    case ErrorCode::not_found:
+    case ErrorCode::data_corrupt:
+    case ErrorCode::unsupported:
+      return kBadData;
+    case ErrorCode::resource_exhausted:
+      return kNoMemory;
+    case ErrorCode::cancelled:
+      return kInterrupted;
+    case ErrorCode::internal:
+      return kFailed;
+  }
+  return kFailed;
+}
+
+// A message can quote a file; what is printed is one line all the same.
+void print_error(const char* message) {
+  std::string line = fmt::format("strata: error: {}", message);
+  for (char& c : line)
+    if (c == '\n' || c == '\r') c = ' ';
+  fmt::print(stderr, "{}\n", line);
+}
+
+int run_program(int argc, char** argv) {
+  CLI::App app(
+      "Trains, compresses, adapts and serves transformer language models on the machine one has.",
+      "strata");
+  app.set_version_flag("--version", fmt::format("strata {} ({})", STRATA_VERSION,
+                                                isa_level_name(active_isa_level())));
+  app.require_subcommand(1);
+  app.footer(
+      "MODEL is a catalogue name (strata models), a .gguf file or a Hugging Face folder.\n"
+      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 bad or unsupported file, 4 out of memory or "
+      "disk,\n"
+      "130 interrupted.\n"
+      "Example: strata run smollm2-135m --chat -p 'What is a llama?'");
+  Run run;
+  add_serve(app, run);
+  add_chat(app, run);
+  add_run(app, run);
+  add_tokenize(app, run);
+  add_inspect(app, run);
+  add_models(app, run);
+  add_eval(app, run);
+  add_doctor(app, run);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    // --help and --version come this way too, with status 0.
+    return app.exit(e) == 0 ? kDone : kWrongUsage;
+  }
+  catch_interrupts();
+  return run();
+}
+
+}  // namespace
+
+void add_common_options(CLI::App& command, GlobalOptions& options) {
+  command.add_flag("--json", options.json,
+                   "print one JSON object on stdout and nothing else there");
+  command.add_flag("--quiet", options.quiet, "no progress, only warnings and errors on stderr");
+}
+
+bool interrupted() { return g_interrupts > 0; }
+
+void print_json(const std::string& text) {
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
+}  // namespace strata::cli
+
+int main(int argc, char** argv) {
+  using namespace strata::cli;
+  try {
+    return run_program(argc, argv);
+  } catch (const strata::Error& e) {
+    print_error(e.what());
+    return exit_status(e.code());
+  } catch (const std::bad_alloc&) {
+    print_error("out of memory");
+    return kNoMemory;
+  } catch (const std::exception& e) {
+    print_error(e.what());
+    return kFailed;
+  }
+}
