@@ -73,7 +73,6 @@ struct RequestSummary {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;
   int64_t completion_tokens = 0;              // of all choices
-  std::vector<TokenLogprob> prompt_logprobs;  // [prompt_tokens], the first without a value
   RequestTimings timings;
 };
 
@@ -81,6 +80,9 @@ struct RequestSummary {
 class ResultSink {
  public:
   virtual ~ResultSink() = default;
+  // Once, before the first on_token: the prompt is read. logprobs: [prompt tokens] where
+  // prompt_logprobs was asked for, the first one NaN (it follows nothing); else empty.
+  virtual void on_prompt(std::vector<TokenLogprob> /*logprobs*/) {}
   virtual void on_token(TokenEvent event) = 0;
   // The unit vector [D] of an embedding request, before on_done.
   virtual void on_embedding(std::vector<float> /*embedding*/) {}

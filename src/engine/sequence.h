@@ -43,7 +43,8 @@ struct ActiveRequest {
   int64_t max_tokens = 0;  // as in force: clamped to the context
   std::vector<std::unique_ptr<Sequence>> sequences;
   RequestSummary summary;
-  std::vector<double> embedding_sum;  // [D]
+  std::vector<double> embedding_sum;          // [D]
+  std::vector<TokenLogprob> prompt_logprobs;  // grows chunk by chunk
 
   EngineClock::time_point submitted;
   std::optional<EngineClock::time_point> admitted;     // its first sequence got pages

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -75,7 +76,8 @@ void Step::run(ServeExec& exec) {
   }
 }
 
-// Logprobs of the prompt's own tokens: row i scores token i + 1. Only the first choice does it.
+// Logprobs of the prompt's own tokens: row i scores token i + 1. Only the first choice does it, and
+// it is the first to reach the end of the prompt.
 void Step::score_prompts(ServeExec& exec, const Tensor& hidden) {
   std::vector<int32_t> rows;
   std::vector<std::pair<ActiveRequest*, TokenId>> scored;
@@ -92,9 +94,20 @@ void Step::score_prompts(ServeExec& exec, const Tensor& hidden) {
   for_each_logits(exec, model_->transformer, hidden, rows,
                   [&](size_t i, std::span<const float> logits) {
                     auto [request, token] = scored[i];
-                    request->summary.prompt_logprobs.push_back(
+                    request->prompt_logprobs.push_back(
                         token_logprobs(logits, token, request->request.top_logprobs));
                   });
+  for (const StepPart& part : parts_) {
+    if (part.sequence->choice != 0 || !part.reads_prompt() || !part.ends_prompt()) continue;
+    ActiveRequest& request = *part.request;
+    if (request.request.prompt_logprobs) {
+      TokenLogprob first;
+      first.id = request.request.prompt.front();
+      first.logprob = std::numeric_limits<float>::quiet_NaN();
+      request.prompt_logprobs.insert(request.prompt_logprobs.begin(), first);
+    }
+    request.sink->on_prompt(std::move(request.prompt_logprobs));
+  }
 }
 
 // Sum of the normed last states over the prompt: mean pooling, finished when the prompt ends.

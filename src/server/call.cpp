@@ -3,8 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "base/utf8.h"
 #include "net/sse.h"
@@ -26,8 +24,11 @@ constexpr int kShortestRetry = 1, kLongestRetry = 60;
 class Call::Sink final : public ResultSink {
  public:
   Sink(std::shared_ptr<Call> call, size_t prompt) : call_(std::move(call)), prompt_(prompt) {}
+  void on_prompt(std::vector<TokenLogprob> logprobs) override {
+    call_->on_prompt(prompt_, logprobs);
+  }
   void on_token(TokenEvent event) override { call_->on_token(prompt_, std::move(event)); }
-  void on_done(const RequestSummary& summary) override { call_->on_done(prompt_, summary); }
+  void on_done(const RequestSummary& summary) override { call_->on_done(summary); }
 
  private:
   const std::shared_ptr<Call> call_;
@@ -186,7 +187,6 @@ void Call::on_token(size_t prompt, TokenEvent event) {
                       event.finish == FinishReason::cancelled ||
                       (event.finish == FinishReason::timeout && choice.tokens == 0);
   if (ask_.stream && !gone_ && !faulty) {
-    // The echo of a prompt comes before its first token; with logprobs it is known only now.
     send_event(choice, event);
     if (exchange_->queued_bytes() > kMostQueuedBytes) {
       gone_ = true;
@@ -199,28 +199,25 @@ void Call::on_token(size_t prompt, TokenEvent event) {
   for (TokenLogprob& l : event.logprobs) choice.result.logprobs.push_back(std::move(l));
 }
 
-// The prompt in front of each of its answers, with its own logprobs where they were asked for.
-void Call::add_echo(size_t prompt, const RequestSummary& summary) {
+// With echo each answer begins with its prompt.
+void Call::on_prompt(size_t prompt, const std::vector<TokenLogprob>& logprobs) {
+  if (!echo_) return;
+  const std::lock_guard lock(mutex_);
   const auto per_prompt = static_cast<size_t>(ask_.base.choices);
-  const Prompt& p = prompts_[prompt];
   for (size_t i = prompt * per_prompt; i < (prompt + 1) * per_prompt; ++i) {
-    ChoiceResult& result = choices_[i].result;
-    result.text = p.text + result.text;
-    if (!ask_.base.prompt_logprobs) {
-      result.first_offset = count_code_points(p.text);
-      continue;
-    }
-    std::vector<TokenLogprob> all = summary.prompt_logprobs;
-    TokenLogprob first;
-    first.id = p.ids.front();
-    first.logprob = std::numeric_limits<float>::quiet_NaN();
-    all.insert(all.begin(), first);
-    all.insert(all.end(), result.logprobs.begin(), result.logprobs.end());
-    result.logprobs = std::move(all);
+    Choice& choice = choices_[i];
+    TokenEvent event;
+    event.text = prompts_[prompt].text;
+    event.logprobs = logprobs;
+    if (ask_.stream && !gone_) send_event(choice, event);
+    choice.offset = count_code_points(event.text);
+    if (ask_.stream) continue;
+    choice.result.text = std::move(event.text);
+    choice.result.logprobs = std::move(event.logprobs);
   }
 }
 
-void Call::on_done(size_t prompt, const RequestSummary& summary) {
+void Call::on_done(const RequestSummary& summary) {
   bool done = false;
   {
     const std::lock_guard lock(mutex_);
@@ -229,7 +226,6 @@ void Call::on_done(size_t prompt, const RequestSummary& summary) {
     usage_.cached_tokens += summary.cached_tokens;
     timings_ = summary.timings;
     metrics_.observe_queue(summary.timings.queue_seconds);
-    if (echo_ && !ask_.stream) add_echo(prompt, summary);
     done = ++prompts_done_ == prompts_.size() && all_submitted_;
   }
   if (done) finish();

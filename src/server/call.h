@@ -40,14 +40,14 @@ class Call : public std::enable_shared_from_this<Call> {
     int64_t tokens = 0;
   };
 
+  void on_prompt(size_t prompt, const std::vector<TokenLogprob>& logprobs);
   void on_token(size_t prompt, TokenEvent event);
-  void on_done(size_t prompt, const RequestSummary& summary);
+  void on_done(const RequestSummary& summary);
   void on_client_gone();
   void begin_stream();
   void send_event(Choice& choice, const TokenEvent& event);
   void send_plain_event(Choice& choice, const TokenEvent& event);
   void send_chunk(OrderedJson chunk);
-  void add_echo(size_t prompt, const RequestSummary& summary);
   void finish();
   void finish_whole(Outcome outcome);
   Outcome outcome() const;

@@ -1,0 +1,268 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <random>
+
+#include "base/cpu.h"
+#include "base/log.h"
+#include "server/api_error.h"
+#include "server/openapi.h"
+#include "server/server_state.h"
+
+namespace strata::server {
+namespace {
+
+constexpr size_t kLongestRequestId = 128;
+constexpr int kWorkers = 2;
+constexpr size_t kMostWaitingJobs = 4096;
+constexpr auto kDeadAfter = std::chrono::seconds(60);
+
+bool is_printable(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
+std::string new_request_id() {
+  thread_local std::mt19937_64 generator{std::random_device{}()};
+  return fmt::format("req-{:016x}", generator());
+}
+
+Outcome outcome_of(const ApiError& error) {
+  if (error.status == 429 || error.status == 503) return Outcome::overloaded;
+  return error.status >= 500 ? Outcome::failed : Outcome::rejected;
+}
+
+bool is_generating(std::string_view path) {
+  return path.starts_with("/v1/chat") || path.starts_with("/v1/completions") ||
+         path.starts_with("/v1/embeddings") || path.starts_with("/generate");
+}
+
+void answer_error(Context& context, const ApiError& error) {
+  if (is_generating(context.request().path)) context.state.metrics.count_request(outcome_of(error));
+  net::Response response = error_response(error);
+  response.headers.insert(response.headers.end(), context.headers.begin(), context.headers.end());
+  context.exchange->respond(std::move(response));
+}
+
+// Runs `work`; whatever it throws becomes an answer.
+template <typename Work>
+void answering_errors(Context& context, Work work) {
+  try {
+    work();
+  } catch (const ApiError& e) {
+    answer_error(context, e);
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::internal) log_error("request {}: {}", context.request_id, e.what());
+    answer_error(context, to_api_error(e));
+  } catch (const std::bad_alloc&) {
+    answer_error(context,
+                 {503, "service_unavailable_error", "out of memory", "resource_exhausted"});
+  } catch (const std::exception& e) {
+    log_error("request {}: {}", context.request_id, e.what());
+    answer_error(context, {500, "internal_error", "internal error", "internal"});
+  }
+}
+
+// Routes that end in '/' match what is below them.
+bool matches(const Route& route, std::string_view path) {
+  return route.path.ends_with('/') && route.path.size() > 1
+             ? path.starts_with(route.path) && path.size() > route.path.size()
+             : path == route.path;
+}
+
+void check_key(Context& context) {
+  KeyRing& keys = context.state.keys;
+  context.priority_cap = std::numeric_limits<double>::infinity();
+  if (keys.empty()) return;
+  const auto key = keys.find(context.request().header("Authorization"));
+  if (!key)
+    throw ApiError(401, "authentication_error",
+                   "missing or unknown API key; send Authorization: Bearer KEY", "invalid_api_key");
+  context.priority_cap = keys[*key].priority_cap;
+  if (const int wait = keys.seconds_until_allowed(*key); wait > 0) {
+    ApiError error{429, "rate_limit_error",
+                   fmt::format("key '{}': over {} requests a minute", keys[*key].name,
+                               keys[*key].requests_per_minute),
+                   "rate_limit_exceeded"};
+    error.retry_after_seconds = wait;
+    throw error;
+  }
+}
+
+void check_body_headers(const net::Request& request) {
+  const std::string_view encoding = request.header("Content-Encoding");
+  if (!encoding.empty() && encoding != "identity")
+    throw ApiError(
+        400, "invalid_request_error",
+        fmt::format("Content-Encoding: {} is not supported; send the body as it is", encoding),
+        "unsupported");
+  // A page of another origin can send JSON under a form type without asking first.
+  if (request.has_header("Origin") &&
+      request.header("Content-Type").substr(0, 16) != "application/json")
+    throw ApiError(400, "invalid_request_error",
+                   "requests with an Origin header need Content-Type: application/json",
+                   "invalid_value");
+}
+
+void add_common_headers(Context& context) {
+  const std::string_view given = context.request().header("X-Request-Id");
+  context.request_id = !given.empty() && given.size() <= kLongestRequestId && is_printable(given)
+                           ? std::string(given)
+                           : new_request_id();
+  context.headers = {{"X-Request-Id", context.request_id}};
+  const std::string& origin = context.state.settings.cors_origin;
+  if (origin.empty()) return;
+  context.headers.emplace_back("Access-Control-Allow-Origin", origin);
+  context.headers.emplace_back("Vary", "Origin");
+  context.headers.emplace_back("Access-Control-Expose-Headers",
+                               "X-Request-Id, X-Strata-Seed, X-Strata-Ignored, Retry-After");
+}
+
+void answer_preflight(Context& context, std::string_view methods) {
+  net::Response response;
+  response.status = 204;
+  response.headers = context.headers;
+  response.headers.emplace_back("Access-Control-Allow-Methods", std::string(methods));
+  response.headers.emplace_back("Access-Control-Allow-Headers",
+                                "Authorization, Content-Type, X-Request-Id");
+  response.headers.emplace_back("Access-Control-Max-Age", "600");
+  context.exchange->respond(std::move(response));
+}
+
+}  // namespace
+
+ServerState::ServerState(ServerSettings s)
+    : settings(std::move(s)),
+      keys(settings.api_keys),
+      metrics(std::string(isa_level_name(active_isa_level())), STRATA_VERSION),
+      openapi(openapi_document()),
+      workers(kWorkers, kMostWaitingJobs) {}
+
+EngineStats ServerState::stats() const {
+  EngineStats sum;
+  if (!ready) return sum;
+  std::vector<const Engine*> seen;
+  for (const ServedModel& model : models) {
+    if (std::find(seen.begin(), seen.end(), model.engine.get()) != seen.end()) continue;
+    seen.push_back(model.engine.get());
+    const EngineStats s = model.engine->stats();
+    sum.running += s.running;
+    sum.waiting += s.waiting;
+    sum.pages_total += s.pages_total;
+    sum.pages_used += s.pages_used;
+    sum.pages_cached += s.pages_cached;
+  }
+  return sum;
+}
+
+bool ServerState::alive() {
+  if (!ready) return true;
+  const std::lock_guard lock(pulse_mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  pulses_.resize(models.size(), {0, now});
+  bool all = true;
+  for (size_t i = 0; i < models.size(); ++i) {
+    const uint64_t ticks = models[i].engine->stats().ticks;
+    if (ticks != pulses_[i].ticks) pulses_[i] = {ticks, now};
+    all = all && now - pulses_[i].seen < kDeadAfter;
+  }
+  return all;
+}
+
+void answer(Context& context, int status, std::string_view content_type, std::string body) {
+  net::Response response;
+  response.status = status;
+  response.headers = context.headers;
+  response.headers.emplace_back("Content-Type", std::string(content_type));
+  response.body = std::move(body);
+  context.exchange->respond(std::move(response));
+}
+
+RequestFields read_body(Context& context, std::span<const FieldSpec> table) {
+  const auto parsed = [&] {
+    try {
+      return parse_json(context.request().body);
+    } catch (const Error& e) {
+      throw ApiError(400, "invalid_request_error",
+                     fmt::format("the body is not JSON: {}", e.what()), "invalid_json");
+    }
+  };
+  RequestFields fields(parsed(), table, context.state.settings.lenient);
+  if (!fields.ignored().empty()) {
+    std::string names;
+    for (const std::string& name : fields.ignored()) {
+      if (!names.empty()) names += ", ";
+      // Header values are printable ASCII, whatever the field was called.
+      for (char c : name) names += c > 0x20 && c < 0x7f && c != ',' ? c : '?';
+    }
+    log_warning("request {}: ignored fields: {}", context.request_id, names);
+    context.headers.emplace_back("X-Strata-Ignored", names);
+  }
+  return fields;
+}
+
+const ServedModel& find_model(const ServerState& state, const std::optional<std::string>& name) {
+  if (!state.ready || state.draining) {
+    ApiError error{503, "service_unavailable_error",
+                   state.draining ? "the server is shutting down" : "the model is loading",
+                   state.draining ? "draining" : "loading"};
+    error.retry_after_seconds = state.draining ? 5 : 1;
+    throw error;
+  }
+  if (!name) return state.models.front();
+  for (const ServedModel& model : state.models)
+    if (model.name == *name) return model;
+  std::string names;
+  for (const ServedModel& model : state.models) names += (names.empty() ? "" : ", ") + model.name;
+  throw ApiError(404, "not_found_error",
+                 fmt::format("no model '{}'; there are: {}", name->substr(0, 120), names),
+                 "model_not_found", "model");
+}
+
+void dispatch(ServerState& state, std::shared_ptr<net::Exchange> exchange) {
+  auto context = std::make_shared<Context>(Context{state, std::move(exchange), {}, {}, 0});
+  answering_errors(*context, [&] {
+    add_common_headers(*context);
+    const net::Request& request = context->request();
+    const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+    std::string allowed;
+    const Route* found = nullptr;
+    for (const Route& route : routes()) {
+      if (!matches(route, request.path)) continue;
+      if (route.method == method) found = &route;
+      allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
+      if (route.method == "GET") allowed += ", HEAD";
+    }
+    if (allowed.empty())
+      throw ApiError(404, "not_found_error",
+                     fmt::format("no such path: {}", request.path.substr(0, 200)), "not_found");
+    if (method == "OPTIONS" && !state.settings.cors_origin.empty() &&
+        request.has_header("Access-Control-Request-Method")) {
+      answer_preflight(*context, allowed);
+      return;
+    }
+    if (found == nullptr) {
+      context->headers.emplace_back("Allow", allowed);
+      throw ApiError(405, "invalid_request_error",
+                     fmt::format("{} is not allowed here; allowed: {}", request.method, allowed),
+                     "method_not_allowed");
+    }
+    if (found->needs_key) check_key(*context);
+    if (found->method == "POST") check_body_headers(request);
+    if (!found->on_worker) {
+      found->handler(*context);
+      return;
+    }
+    const auto job = [context, handler = found->handler] {
+      if (context->exchange->client_gone()) return;
+      answering_errors(*context, [&] { handler(*context); });
+    };
+    if (!state.workers.post(job)) {
+      ApiError error{429, "rate_limit_error", "too many requests wait", "queue_full"};
+      error.retry_after_seconds = 1;
+      throw error;
+    }
+  });
+}
+
+}  // namespace strata::server

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/metrics.h"
+#include "server/server.h"
+#include "server/worker_pool.h"
+
+namespace strata::server {
+
+// What the handlers of all requests share.
+struct ServerState {
+  explicit ServerState(ServerSettings s);
+
+  const ServerSettings settings;
+  KeyRing keys;
+  Metrics metrics;
+  std::vector<ServedModel> models;  // written once, before ready
+  std::atomic<bool> ready{false};   // models are loaded
+  std::atomic<bool> draining{false};
+  std::string openapi;
+  net::HttpServer* http = nullptr;
+  WorkerPool workers;
+
+  // The running and waiting requests and the pages of all engines together.
+  EngineStats stats() const;
+  // False when an engine's loop has not turned for a minute (a long step takes seconds).
+  bool alive();
+
+ private:
+  struct Pulse {
+    uint64_t ticks = 0;
+    std::chrono::steady_clock::time_point seen;
+  };
+  std::mutex pulse_mutex_;
+  std::vector<Pulse> pulses_;
+};
+
+// One HTTP request on its way through the handlers.
+struct Context {
+  ServerState& state;
+  std::shared_ptr<net::Exchange> exchange;
+  net::Headers headers;  // of every answer: request id, CORS, ignored fields
+  std::string request_id;
+  double priority_cap = 0;
+
+  const net::Request& request() const { return exchange->request(); }
+};
+
+using Handler = void (*)(Context&);
+
+struct Route {
+  std::string_view path;
+  std::string_view method;  // "GET" answers HEAD too
+  Handler handler;
+  bool on_worker;  // may parse large bodies
+  bool needs_key;
+};
+
+// Every route of the API; `models_with_id` style prefixes end in '/'.
+const std::vector<Route>& routes();
+
+// Takes one request from the HTTP server: method, path, key, body headers, then the handler.
+void dispatch(ServerState& state, std::shared_ptr<net::Exchange> exchange);
+
+// ---- For handlers
+// --------------------------------------------------------------------------------
+
+void answer(Context& context, int status, std::string_view content_type, std::string body);
+// The body as JSON, checked against `table`; ignored fields are named in the answer's headers.
+RequestFields read_body(Context& context, std::span<const FieldSpec> table);
+// The model a body names; the first one if it names none. Throws ApiError 404, or 503 while
+// loading.
+const ServedModel& find_model(const ServerState& state, const std::optional<std::string>& name);
+
+}  // namespace strata::server
