@@ -72,7 +72,7 @@ struct RequestTimings {
 struct RequestSummary {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;
-  int64_t completion_tokens = 0;              // of all choices
+  int64_t completion_tokens = 0;  // of all choices
   RequestTimings timings;
 };
 

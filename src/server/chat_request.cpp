@@ -3,9 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <ctime>
 #include <limits>
 
+#include "engine/chat_prompt.h"
 #include "server/api_error.h"
 #include "server/field_tables.h"
 
@@ -142,24 +142,12 @@ OrderedJson read_template_variables(const RequestFields& fields,
         key == "bos_token" || key == "eos_token")
       throw bad_field("chat_template_kwargs",
                       fmt::format("chat_template_kwargs: '{}' is set by the server", key));
-    if (!chat_template.reads_variable(key))
+    if (chat_template != nullptr && !chat_template->reads_variable(key))
       throw bad_field(
           key == "reasoning_effort" ? "reasoning_effort" : "chat_template_kwargs",
           fmt::format("the model's chat template does not read '{}'", key.substr(0, 80)));
   }
   return extra;
-}
-
-const ChatTemplate& need_template(const Engine& engine) {
-  if (engine.chat_template() != nullptr) return *engine.chat_template();
-  const std::string& why = engine.chat_template_error();
-  throw ApiError(
-      400, "invalid_request_error",
-      why.empty() ? "this model has no chat template; start the server with --chat-template FILE, "
-                    "or use /v1/completions"
-                  : "the model's chat template cannot be used (" + why +
-                        "); start the server with --chat-template FILE",
-      "no_chat_template", "messages");
 }
 
 }  // namespace
@@ -190,16 +178,7 @@ ChatMessages read_messages(const Json& messages) {
   return out;
 }
 
-std::vector<TokenId> tokenize_chat(const Engine& engine, const ChatTemplateInputs& inputs,
-                                   bool parse_special) {
-  RenderedPrompt prompt = need_template(engine).render(inputs);
-  if (parse_special)
-    std::fill(prompt.from_template.begin(), prompt.from_template.end(), uint8_t{1});
-  return engine.tokenizer().encode_marked(prompt.text, prompt.from_template, true);
-}
-
 GenerationAsk read_chat(const RequestFields& fields, const Engine& engine, double priority_cap) {
-  const ChatTemplate& chat_template = need_template(engine);
   GenerationAsk ask = read_generation(fields, engine, priority_cap);
   refuse_what_is_not_here_yet(fields);
   read_token_limit(fields, ask.base);
@@ -208,19 +187,16 @@ GenerationAsk read_chat(const RequestFields& fields, const Engine& engine, doubl
   if (messages == nullptr) throw bad_field("messages", "messages: missing");
   ChatMessages chat = read_messages(*messages);
 
-  ChatTemplateInputs inputs;
-  inputs.messages = std::move(chat.messages);
-  inputs.extra = read_template_variables(fields, chat_template);
-  const Tokenizer::Specials& specials = engine.tokenizer().specials();
-  if (specials.bos != kNoToken) inputs.bos_token = engine.tokenizer().piece(specials.bos);
-  if (specials.eos != kNoToken) inputs.eos_token = engine.tokenizer().piece(specials.eos);
-  inputs.unix_time = std::time(nullptr);
+  OrderedJson extra = read_template_variables(fields, engine.chat_template());
+  const bool parse_special = fields.boolean("parse_special").value_or(false);
   try {
     ask.base.prompt =
-        tokenize_chat(engine, inputs, fields.boolean("parse_special").value_or(false));
+        chat_prompt(engine, std::move(chat.messages), std::move(extra), parse_special);
   } catch (const Error& e) {
     if (e.code() == ErrorCode::internal) throw;
-    throw bad_field("messages", e.what());
+    throw ApiError(400, "invalid_request_error", e.what(),
+                   e.code() == ErrorCode::unsupported ? "unsupported" : "invalid_value",
+                   "messages");
   }
   if (!chat.unknown_role.empty())
     throw bad_field(

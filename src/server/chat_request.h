@@ -19,8 +19,4 @@ ChatMessages read_messages(const Json& messages);
 // tokenizes it: base.prompt is set. Throws ApiError.
 GenerationAsk read_chat(const RequestFields& fields, const Engine& engine, double priority_cap);
 
-// Renders and tokenizes; control tokens come from template bytes only.
-std::vector<TokenId> tokenize_chat(const Engine& engine, const ChatTemplateInputs& inputs,
-                                   bool parse_special);
-
 }  // namespace strata::server

@@ -1,0 +1,95 @@
+#include "cli/engine_options.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace strata::cli {
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+  command.add_option("--threads", flags.threads, "threads; 0: every usable core")
+      ->check(CLI::Range(0, 1024));
+  command
+      .add_option("--context", flags.context,
+                  "tokens of context; 0: the model's (clamped to what the KV pool holds)")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option(
+      "--kv-memory", flags.kv_memory,
+      "size of the KV cache, such as 2GiB; default: a quarter of free memory, at most 4GiB");
+  command.add_option("--kv-type", flags.kv_type, "number format of the KV cache: f16, bf16 or f32")
+      ->check(CLI::IsMember({"f16", "bf16", "f32"}))
+      ->capture_default_str();
+  command.add_option("--chat-template", flags.chat_template_file,
+                     "a Jinja file to use instead of the model's own template");
+  command.add_flag("--strict", flags.strict, "unknown keys in the model's metadata are errors");
+}
+
+EngineOptions engine_options(const EngineFlags& flags) {
+  EngineOptions options;
+  options.threads = flags.threads;
+  options.context = flags.context;
+  if (!flags.kv_memory.empty()) options.kv_memory = parse_size(flags.kv_memory, "--kv-memory");
+  options.kv_type = flags.kv_type == "f32"    ? KvType::f32
+                    : flags.kv_type == "bf16" ? KvType::bf16
+                                              : KvType::f16;
+  if (!flags.chat_template_file.empty())
+    options.chat_template = read_file(flags.chat_template_file);
+  options.strict = flags.strict;
+  return options;
+}
+
+uint64_t parse_size(const std::string& text, const std::string& option) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string unit(end, text.data() + text.size());
+  for (char& c : unit) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (unit.ends_with("ib"))
+    unit.resize(unit.size() - 2);
+  else if (unit.size() == 2 && unit.back() == 'b')
+    unit.pop_back();
+  const int shift = unit.empty() || unit == "b" ? 0
+                    : unit == "k"               ? 10
+                    : unit == "m"               ? 20
+                    : unit == "g"               ? 30
+                                                : -1;
+  if (error != std::errc() || shift < 0 || value > UINT64_MAX >> shift)
+    fail(ErrorCode::invalid_argument, "{}: got '{}', wanted a size such as 2GiB or 512MiB", option,
+         text);
+  return value << shift;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) fail(ErrorCode::not_found, "{}: cannot be read", path);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return std::move(text).str();
+}
+
+LoadingBar::LoadingBar(std::string what, bool quiet)
+    : what_(std::move(what)), visible_(!quiet && isatty(STDERR_FILENO) == 1) {}
+
+LoadingBar::~LoadingBar() {
+  if (visible_ && percent_ >= 0) fmt::print(stderr, "\r\033[K");
+}
+
+void LoadingBar::show(double share) {
+  const int percent = static_cast<int>(share * 100);
+  if (!visible_ || percent == percent_) return;
+  percent_ = percent;
+  constexpr int kWidth = 30;
+  const int full = percent * kWidth / 100;
+  fmt::print(stderr, "\rloading {} [{}{}] {:3}%", what_,
+             std::string(static_cast<size_t>(full), '#'),
+             std::string(static_cast<size_t>(kWidth - full), ' '), percent);
+  std::fflush(stderr);
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+
+#include "cli/command.h"
+#include "engine/engine.h"
+
+namespace strata::cli {
+
+// The options by which commands load a model to run it.
+struct EngineFlags {
+  int threads = 0;
+  int64_t context = 0;
+  std::string kv_memory;
+  std::string kv_type = "f16";
+  std::string chat_template_file;
+  bool strict = false;
+};
+void add_engine_flags(CLI::App& command, EngineFlags& flags);
+// Reads the template file, parses sizes; throws Error{invalid_argument}.
+EngineOptions engine_options(const EngineFlags& flags);
+
+// "2GiB", "512M", "1000000": bytes. K, M, G and their iB forms are powers of 1024.
+uint64_t parse_size(const std::string& text, const std::string& option);
+
+// A whole file; throws Error naming it.
+std::string read_file(const std::string& path);
+
+// A bar on stderr while a model loads; nothing unless stderr is a terminal.
+class LoadingBar {
+ public:
+  LoadingBar(std::string what, bool quiet);
+  ~LoadingBar();
+  void show(double share);
+
+ private:
+  std::string what_;
+  bool visible_;
+  int percent_ = -1;
+};
+
+}  // namespace strata::cli

@@ -1,0 +1,124 @@
+#include "cli/generation.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+
+#include "base/error.h"
+
+namespace strata::cli {
+namespace {
+
+// Hands results from the engine's thread to the one that waits.
+class WaitingSink final : public ResultSink {
+ public:
+  void on_token(TokenEvent event) override {
+    const std::lock_guard lock(mutex_);
+    fresh_ += event.text;
+    ids_.insert(ids_.end(), event.ids.begin(), event.ids.end());
+    finish_ = event.finish;
+    error_ = event.error;
+    wake_.notify_one();
+  }
+  void on_done(const RequestSummary& summary) override {
+    const std::lock_guard lock(mutex_);
+    summary_ = summary;
+    done_ = true;
+    wake_.notify_one();
+  }
+
+  // The text since the last call, waiting for some at most `milliseconds`; done: nothing follows.
+  std::string take(int milliseconds, bool& done) {
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, std::chrono::milliseconds(milliseconds),
+                   [&] { return done_ || !fresh_.empty(); });
+    done = done_;
+    return std::exchange(fresh_, {});
+  }
+  // After done.
+  void result(Generated& out, std::string& error) {
+    out.ids = std::move(ids_);
+    out.finish = finish_;
+    out.summary = summary_;
+    error = error_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::string fresh_;
+  std::vector<TokenId> ids_;
+  FinishReason finish_ = FinishReason::none;
+  std::string error_;
+  RequestSummary summary_;
+  bool done_ = false;
+};
+
+constexpr int kInterruptPollMilliseconds = 50;
+
+}  // namespace
+
+void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
+  command.add_option("--max-tokens", flags.max_tokens, "tokens to generate at most")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->capture_default_str();
+  command.add_option("--temperature", flags.temperature, "0: always the best token; default 1")
+      ->check(CLI::Range(0.0, 100.0));
+  command.add_option("--top-k", flags.top_k, "keep the k best tokens; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--top-p", flags.top_p, "keep the best tokens whose shares add up to this")
+      ->check(CLI::Range(0.0, 1.0));
+  command.add_option("--min-p", flags.min_p, "drop tokens less likely than this share of the best")
+      ->check(CLI::Range(0.0, 1.0));
+  command.add_option("--seed", flags.seed, "64-bit seed; the same seed gives the same text");
+  command.add_option("--stop", flags.stop, "a string that ends the answer (up to 16 times)")
+      ->expected(1, 16)
+      ->allow_extra_args(false);
+}
+
+GenerationRequest generation_request(const SamplingFlags& flags, const Engine& engine) {
+  const GenerationDefaults& defaults = engine.defaults();
+  GenerationRequest request;
+  SamplingParams& s = request.sampling;
+  s.temperature = flags.temperature.value_or(defaults.temperature.value_or(1));
+  s.top_k = flags.top_k.value_or(defaults.top_k.value_or(0));
+  s.top_p = flags.top_p.value_or(defaults.top_p.value_or(1));
+  s.min_p = flags.min_p.value_or(defaults.min_p.value_or(0));
+  s.repetition_penalty = defaults.repetition_penalty.value_or(1);
+  std::random_device device;
+  s.seed = flags.seed ? *flags.seed : static_cast<uint64_t>(device()) << 32 | device();
+  for (const std::string& stop : flags.stop)
+    if (stop.empty())
+      fail(ErrorCode::invalid_argument, "--stop: an empty string would end every answer");
+  request.stop = flags.stop;
+  request.max_tokens = flags.max_tokens;
+  return request;
+}
+
+Generated generate(Engine& engine, GenerationRequest request,
+                   const std::function<void(std::string_view)>& on_text) {
+  const auto sink = std::make_shared<WaitingSink>();
+  uint64_t id = 0;
+  if (engine.submit(std::move(request), sink, id) != Submit::accepted)
+    fail(ErrorCode::internal, "generate: the engine takes no requests");
+  Generated out;
+  bool cancelled = false;
+  for (bool done = false; !done;) {
+    const std::string text = sink->take(kInterruptPollMilliseconds, done);
+    if (!text.empty()) {
+      out.text += text;
+      on_text(text);
+    }
+    if (interrupted() && !cancelled) {
+      engine.cancel(id);
+      cancelled = true;
+    }
+  }
+  std::string error;
+  sink->result(out, error);
+  if (out.finish == FinishReason::error) fail(ErrorCode::internal, "generate: {}", error);
+  return out;
+}
+
+}  // namespace strata::cli

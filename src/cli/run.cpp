@@ -1,0 +1,127 @@
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <ctime>
+#include <memory>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/engine_options.h"
+#include "cli/generation.h"
+#include "engine/chat_prompt.h"
+
+namespace strata::cli {
+namespace {
+
+struct RunFlags {
+  GlobalOptions global;
+  EngineFlags engine;
+  SamplingFlags sampling;
+  std::string model;
+  std::string prompt;
+  std::string prompt_file;
+  bool chat = false;
+  bool parse_special = true;
+};
+
+const char* finish_text(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::timeout:
+      return "timeout";
+    default:
+      return "cancelled";
+  }
+}
+
+std::string result_json(const Generated& result, const Engine& engine, uint64_t seed) {
+  const RequestTimings& t = result.summary.timings;
+  OrderedJson out;
+  out["text"] = result.text;
+  out["ids"] = result.ids;
+  out["finish_reason"] = finish_text(result.finish);
+  out["usage"]["prompt_tokens"] = result.summary.prompt_tokens;
+  out["usage"]["completion_tokens"] = result.summary.completion_tokens;
+  out["usage"]["total_tokens"] = result.summary.prompt_tokens + result.summary.completion_tokens;
+  out["timings"]["prompt_ms"] = t.prompt_seconds * 1e3;
+  out["timings"]["generation_ms"] = t.generation_seconds * 1e3;
+  out["seed"] = seed;
+  out["system_fingerprint"] = engine.fingerprint();
+  return to_json_text(out);
+}
+
+int run_command(const RunFlags& flags) {
+  const std::string prompt =
+      flags.prompt_file.empty() ? flags.prompt : read_file(flags.prompt_file);
+  std::unique_ptr<Engine> engine;
+  {
+    LoadingBar bar(flags.model, flags.global.quiet);
+    EngineOptions options = engine_options(flags.engine);
+    options.max_running = 1;
+    options.progress = [&](double share) { bar.show(share); };
+    engine = Engine::load(flags.model, options);
+  }
+  GenerationRequest request = generation_request(flags.sampling, *engine);
+  if (flags.chat) {
+    OrderedJson messages = OrderedJson::array();
+    messages.push_back({{"role", "user"}, {"content", prompt}});
+    request.prompt = chat_prompt(*engine, std::move(messages));
+  } else {
+    const auto control = flags.parse_special ? ControlText::parse : ControlText::as_text;
+    request.prompt = engine->tokenizer().encode(prompt, {control, true});
+  }
+  const uint64_t seed = request.sampling.seed;
+  const bool stream = !flags.global.json;
+  const Generated result = generate(*engine, std::move(request), [&](std::string_view text) {
+    if (!stream) return;
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  });
+  if (stream) {
+    if (!result.text.ends_with('\n')) fmt::print("\n");
+    std::fflush(stdout);
+  } else {
+    print_json(result_json(result, *engine, seed));
+  }
+  if (!flags.global.quiet && stream) {
+    const RequestSummary& s = result.summary;
+    const auto rate = [](int64_t tokens, double seconds) {
+      return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
+    };
+    fmt::print(
+        stderr, "[{} prompt tokens, {:.1f} tok/s; {} generated, {:.1f} tok/s; ended by {}]\n",
+        s.prompt_tokens, rate(s.prompt_tokens, s.timings.prompt_seconds), s.completion_tokens,
+        rate(s.completion_tokens - 1, s.timings.generation_seconds), finish_text(result.finish));
+  }
+  return interrupted() ? kInterrupted : kDone;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Run& run) {
+  const auto flags = std::make_shared<RunFlags>();
+  CLI::App& command = *app.add_subcommand("run", "one completion, streamed to stdout");
+  command.footer("Example: strata run smollm2-135m --chat -p 'Name three llamas.' --temperature 0");
+  command.add_option("MODEL", flags->model, "catalogue name, .gguf file or folder")->required();
+  CLI::Option* text = command.add_option("-p,--prompt", flags->prompt, "the prompt");
+  CLI::Option* file =
+      command.add_option("--prompt-file", flags->prompt_file, "a file with the prompt");
+  text->excludes(file);
+  command.add_flag("--chat", flags->chat, "apply the model's chat template");
+  command.add_flag(
+      "--parse-special,!--no-parse-special", flags->parse_special,
+      "whether spellings of control tokens in a raw prompt become control tokens (default: yes)");
+  add_sampling_flags(command, flags->sampling);
+  add_engine_flags(command, flags->engine);
+  add_common_options(command, flags->global);
+  command.callback([flags, &run, text, file] {
+    if (text->count() + file->count() == 0) throw CLI::RequiredError("--prompt or --prompt-file");
+    run = [flags] { return run_command(*flags); };
+  });
+}
+
+}  // namespace strata::cli

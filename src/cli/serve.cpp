@@ -1,0 +1,183 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/engine_options.h"
+#include "server/server.h"
+
+namespace strata::cli {
+namespace {
+
+struct ServeFlags {
+  GlobalOptions global;
+  EngineFlags engine;
+  std::string model;
+  std::vector<std::string> named_models;
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  int max_running = 64;
+  int batch_tokens = 512;
+  int queue = 256;
+  std::string api_key_file;
+  std::string tls_cert, tls_key;
+  std::string cors;
+  double drain_timeout = 30;
+  uint64_t max_body_mib = 32;
+  bool lenient = false;
+  std::string log = "text";
+};
+
+struct NamedPath {
+  std::string name;
+  std::string path;
+};
+
+// MODEL and every --model NAME=PATH, in that order.
+std::vector<NamedPath> models_to_serve(const ServeFlags& flags) {
+  std::vector<NamedPath> out;
+  if (!flags.model.empty()) {
+    const std::filesystem::path path(flags.model);
+    const bool is_path = flags.model.find('/') != std::string::npos || path.extension() == ".gguf";
+    std::string name =
+        path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+    if (name.empty()) name = path.parent_path().filename().string();
+    out.push_back({is_path ? name : flags.model, flags.model});
+  }
+  for (const std::string& named : flags.named_models) {
+    const size_t at = named.find('=');
+    if (at == std::string::npos || at == 0 || at + 1 == named.size())
+      fail(ErrorCode::invalid_argument, "--model: got '{}', wanted NAME=PATH", named);
+    out.push_back({named.substr(0, at), named.substr(at + 1)});
+  }
+  for (size_t i = 0; i < out.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (out[i].name == out[k].name)
+        fail(ErrorCode::invalid_argument, "--model: the name '{}' is given twice", out[i].name);
+  if (out.empty())
+    fail(ErrorCode::invalid_argument,
+         "serve: name a model (strata models lists them) or --model NAME=PATH");
+  return out;
+}
+
+server::ServerSettings server_settings(const ServeFlags& flags) {
+  server::ServerSettings settings;
+  settings.http.host = flags.host;
+  settings.http.port = static_cast<uint16_t>(flags.port);
+  settings.http.max_body_bytes = flags.max_body_mib << 20;
+  if (flags.tls_cert.empty() != flags.tls_key.empty())
+    fail(ErrorCode::invalid_argument, "--tls-cert and --tls-key go together");
+  settings.http.tls_cert_file = flags.tls_cert;
+  settings.http.tls_key_file = flags.tls_key;
+  if (!flags.api_key_file.empty()) settings.api_keys = server::read_key_file(flags.api_key_file);
+  settings.cors_origin = flags.cors;
+  settings.lenient = flags.lenient;
+  settings.drain_timeout_seconds = flags.drain_timeout;
+  return settings;
+}
+
+// Loads each file once, whatever the number of names it is served under.
+std::vector<server::ServedModel> load_models(const ServeFlags& flags) {
+  std::vector<server::ServedModel> models;
+  std::map<std::string, std::shared_ptr<Engine>> loaded;
+  for (const NamedPath& model : models_to_serve(flags)) {
+    std::shared_ptr<Engine>& engine = loaded[model.path];
+    if (engine == nullptr) {
+      LoadingBar bar(model.name, flags.global.quiet);
+      EngineOptions options = engine_options(flags.engine);
+      options.max_running = flags.max_running;
+      options.batch_tokens = flags.batch_tokens;
+      options.queue = flags.queue;
+      options.progress = [&](double share) { bar.show(share); };
+      engine = Engine::load(model.path, options);
+    }
+    const EngineOptions& in_force = engine->options();
+    log_info("{}: context {} tokens, KV pool {} MiB ({}), {} threads, {}", model.name,
+             in_force.context, in_force.kv_memory >> 20, flags.engine.kv_type, in_force.threads,
+             isa_level_name(active_isa_level()));
+    models.push_back({model.name, engine, std::time(nullptr)});
+  }
+  return models;
+}
+
+int serve_command(const ServeFlags& flags) {
+  set_log_format(flags.log == "json" ? LogFormat::json : LogFormat::text);
+  if (flags.global.quiet) set_log_level(LogLevel::warning);
+  models_to_serve(flags);  // a wrong flag is told before the port is taken
+  server::Server server(server_settings(flags));
+  server.set_models(load_models(flags));
+  const bool ipv6 = flags.host.find(':') != std::string::npos;
+  fmt::print(stderr, "listening on {}://{}{}{}:{}\n", flags.tls_cert.empty() ? "http" : "https",
+             ipv6 ? "[" : "", flags.host, ipv6 ? "]" : "", server.port());
+  while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  log_info("shutting down: running requests have {} s to finish; a second signal ends at once",
+           flags.drain_timeout);
+  server.drain();
+  return kDone;
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Run& run) {
+  const auto flags = std::make_shared<ServeFlags>();
+  CLI::App& command =
+      *app.add_subcommand("serve", "an OpenAI-compatible HTTP server and a chat page");
+  command.footer(
+      "Every option can be set by STRATA_ and its name in capitals (STRATA_KV_MEMORY=2GiB) and by "
+      "a TOML\n"
+      "file with its name as key (--config serve.toml); the command line wins.\n"
+      "Example: strata serve smollm2-135m --port 8080\n"
+      "         curl http://127.0.0.1:8080/v1/chat/completions -d "
+      "'{\"model\":\"smollm2-135m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}'");
+  command.add_option("MODEL", flags->model, "catalogue name, .gguf file or folder");
+  command
+      .add_option("--model", flags->named_models,
+                  "NAME=PATH: a model and its name in the API (repeatable)")
+      ->allow_extra_args(false);
+  command.add_option("--host", flags->host, "address to listen on")->capture_default_str();
+  command.add_option("--port", flags->port, "port; 0: any free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  command.add_option("--max-running", flags->max_running, "answers generated at once")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command.add_option("--batch-tokens", flags->batch_tokens, "tokens of one step of the model")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  command.add_option("--queue", flags->queue, "requests that may wait; more get 429")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command.add_option(
+      "--api-key-file", flags->api_key_file,
+      "lines name:key[:priority cap[:requests per minute]]; without it anybody may call");
+  command.add_option("--tls-cert", flags->tls_cert, "PEM certificate chain");
+  command.add_option("--tls-key", flags->tls_key, "PEM private key");
+  command.add_option("--cors", flags->cors,
+                     "origin whose pages may call, such as https://example.org");
+  command
+      .add_option("--drain-timeout", flags->drain_timeout,
+                  "seconds that running requests have after SIGTERM")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_option("--max-body", flags->max_body_mib, "largest request body in MiB")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command.add_flag("--lenient", flags->lenient,
+                   "ignore unknown fields of requests and name them in X-Strata-Ignored");
+  command.add_option("--log", flags->log, "log lines on stderr: text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  add_engine_flags(command, flags->engine);
+  command.add_flag("--quiet", flags->global.quiet, "only warnings and errors on stderr");
+  command.callback([flags, &run] { run = [flags] { return serve_command(*flags); }; });
+}
+
+}  // namespace strata::cli
