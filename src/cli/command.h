@@ -41,6 +41,8 @@ void add_doctor(CLI::App& app, Run& run);
 
 // True once SIGINT or SIGTERM came; a second one ends the process at once. Set up by main.
 bool interrupted();
+// Throws Error{cancelled} once interrupted.
+void stop_if_interrupted();
 
 // One JSON object on stdout, with a newline.
 void print_json(const std::string& text);

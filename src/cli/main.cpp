@@ -57,8 +57,8 @@ int run_program(int argc, char** argv) {
   CLI::App app(
       "Trains, compresses, adapts and serves transformer language models on the machine one has.",
       "strata");
-  app.set_version_flag("--version", fmt::format("strata {} ({})", STRATA_VERSION,
-                                                isa_level_name(active_isa_level())));
+  app.set_version_flag("--version",
+                       fmt::format("strata {} ({})", STRATA_VERSION, isa_level_name(isa_level())));
   app.require_subcommand(1);
   app.footer(
       "MODEL is a catalogue name (strata models), a .gguf file or a Hugging Face folder.\n"
@@ -94,6 +94,10 @@ void add_common_options(CLI::App& command, GlobalOptions& options) {
 }
 
 bool interrupted() { return g_interrupts > 0; }
+
+void stop_if_interrupted() {
+  if (interrupted()) fail(ErrorCode::cancelled, "interrupted");
+}
 
 void print_json(const std::string& text) {
   fmt::print("{}\n", text);

@@ -62,7 +62,10 @@ int run_command(const RunFlags& flags) {
     LoadingBar bar(flags.model, flags.global.quiet);
     EngineOptions options = engine_options(flags.engine);
     options.max_running = 1;
-    options.progress = [&](double share) { bar.show(share); };
+    options.progress = [&](double share) {
+      bar.show(share);
+      stop_if_interrupted();
+    };
     engine = Engine::load(flags.model, options);
   }
   GenerationRequest request = generation_request(flags.sampling, *engine);

@@ -96,13 +96,16 @@ std::vector<server::ServedModel> load_models(const ServeFlags& flags) {
       options.max_running = flags.max_running;
       options.batch_tokens = flags.batch_tokens;
       options.queue = flags.queue;
-      options.progress = [&](double share) { bar.show(share); };
+      options.progress = [&](double share) {
+        bar.show(share);
+        stop_if_interrupted();
+      };
       engine = Engine::load(model.path, options);
     }
     const EngineOptions& in_force = engine->options();
     log_info("{}: context {} tokens, KV pool {} MiB ({}), {} threads, {}", model.name,
              in_force.context, in_force.kv_memory >> 20, flags.engine.kv_type, in_force.threads,
-             isa_level_name(active_isa_level()));
+             isa_level_name(isa_level()));
     models.push_back({model.name, engine, std::time(nullptr)});
   }
   return models;

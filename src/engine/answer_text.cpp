@@ -1,6 +1,7 @@
 #include "engine/answer_text.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace strata {
 

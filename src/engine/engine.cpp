@@ -59,7 +59,7 @@ class LoadedEngine final : public Engine {
   const std::vector<TokenId>& end_tokens() const override { return loop_->end_tokens(); }
 
   std::string fingerprint() const override {
-    return fmt::format("strata-{}-{}-{}-{}", STRATA_VERSION, isa_level_name(active_isa_level()),
+    return fmt::format("strata-{}-{}-{}-{}", STRATA_VERSION, isa_level_name(isa_level()),
                        kv_type_name(options_.kv_type), model_->hash.substr(0, 12));
   }
 

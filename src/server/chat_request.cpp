@@ -129,7 +129,7 @@ void read_logprobs(const RequestFields& fields, GenerationRequest& request) {
 
 // Variables for the template; one it does not read would be ignored silently, so it is refused.
 OrderedJson read_template_variables(const RequestFields& fields,
-                                    const ChatTemplate& chat_template) {
+                                    const ChatTemplate* chat_template) {
   OrderedJson extra = OrderedJson::object();
   if (const Json* kwargs = fields.find("chat_template_kwargs")) {
     if (!kwargs->is_object())

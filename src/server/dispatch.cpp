@@ -134,7 +134,7 @@ void answer_preflight(Context& context, std::string_view methods) {
 ServerState::ServerState(ServerSettings s)
     : settings(std::move(s)),
       keys(settings.api_keys),
-      metrics(std::string(isa_level_name(active_isa_level())), STRATA_VERSION),
+      metrics(std::string(isa_level_name(isa_level())), STRATA_VERSION),
       openapi(openapi_document()),
       workers(kWorkers, kMostWaitingJobs) {}
 

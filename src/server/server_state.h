@@ -5,10 +5,13 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "server/fields.h"
 #include "server/metrics.h"
 #include "server/server.h"
 #include "server/worker_pool.h"
