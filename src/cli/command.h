@@ -41,6 +41,8 @@ void add_doctor(CLI::App& app, Run& run);
 
 // True once SIGINT or SIGTERM came; a second one ends the process at once. Set up by main.
 bool interrupted();
+// Forgets a signal that has done its work (it stopped one answer of a chat).
+void clear_interrupt();
 // Throws Error{cancelled} once interrupted.
 void stop_if_interrupted();
 

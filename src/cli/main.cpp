@@ -95,6 +95,8 @@ void add_common_options(CLI::App& command, GlobalOptions& options) {
 
 bool interrupted() { return g_interrupts > 0; }
 
+void clear_interrupt() { g_interrupts = 0; }
+
 void stop_if_interrupted() {
   if (interrupted()) fail(ErrorCode::cancelled, "interrupted");
 }

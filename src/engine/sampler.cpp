@@ -27,9 +27,7 @@ void Sampler::adjust(std::span<const float> logits) {
   for (size_t i = 0; i < logits.size(); ++i) candidates_[i] = {logits[i], static_cast<TokenId>(i)};
   for (const auto& [id, bias] : params_.logit_bias)
     candidates_[static_cast<size_t>(id)].logit += bias;
-  const bool penalised = params_.repetition_penalty != 1 || params_.presence_penalty != 0 ||
-                         params_.frequency_penalty != 0;
-  if (penalised) {
+  if (penalises()) {
     for (const auto& [id, count] : counts_) {
       double& logit = candidates_[static_cast<size_t>(id)].logit;
       // Keskar et al. 2019 (CTRL), section 4.1, with the sign-aware form everybody uses.
@@ -66,8 +64,15 @@ void Sampler::keep_typical(double total) {
   std::sort(candidates_.begin(), candidates_.end(), better<Candidate>);
 }
 
+bool Sampler::penalises() const {
+  return params_.repetition_penalty != 1 || params_.presence_penalty != 0 ||
+         params_.frequency_penalty != 0;
+}
+
 TokenId Sampler::draw(std::span<const float> logits, double uniform) {
   STRATA_ASSERT(!logits.empty());
+  if (params_.temperature == 0 && params_.logit_bias.empty() && !penalises())
+    return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   adjust(logits);
   const auto begin = candidates_.begin();
   if (params_.temperature == 0)

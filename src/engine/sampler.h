@@ -28,6 +28,7 @@ class Sampler {
     double logit;
     TokenId id;
   };
+  bool penalises() const;
   void adjust(std::span<const float> logits);
   void keep_typical(double total);
 
