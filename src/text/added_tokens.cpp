@@ -5,15 +5,11 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "text/pre_tokenizer.h"
 #include "text/unicode_class.h"
 
 namespace strata {
 namespace {
-
-// \w of the reference's regular expressions.
-bool is_word_character(char32_t c) {
-  return c == '_' || (unicode_classes()[c] & (kClassLetter | kClassNumber | kClassMark)) != 0;
-}
 
 Utf8Step step_before(std::string_view text, size_t at) {
   size_t begin = at;

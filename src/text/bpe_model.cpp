@@ -6,23 +6,6 @@
 #include "text/byte_alphabet.h"
 
 namespace strata {
-namespace {
-
-constexpr std::string_view kSpaceMark = "\u2581";
-
-}  // namespace
-
-bool pieces_split_at_spaces(const PieceTable& pieces, const std::vector<bool>& is_text) {
-  if (pieces.find(kSpaceMark) == kNoToken) return false;
-  for (TokenId id = 0; id < pieces.size(); ++id) {
-    if (!is_text[static_cast<size_t>(id)]) continue;
-    std::string_view piece = pieces[id];
-    while (piece.substr(0, kSpaceMark.size()) == kSpaceMark) piece.remove_prefix(kSpaceMark.size());
-    if (piece.find(kSpaceMark) != std::string_view::npos) return false;
-  }
-  return true;
-}
-
 BpeModel::BpeModel(const PieceTable& pieces, std::vector<bool> is_text, MergeTable merges,
                    const BpeOptions& options)
     : pieces_(&pieces),
@@ -35,8 +18,6 @@ BpeModel::BpeModel(const PieceTable& pieces, std::vector<bool> is_text, MergeTab
     byte_ids_[byte] =
         bytes ? find_text(byte_spelling(byte)) : pieces_->find(hex_piece_of_byte(byte));
   }
-  if (!bytes && !options_.ignore_merges)
-    splits_at_spaces_ = pieces_split_at_spaces(pieces, is_text_);
 }
 
 TokenId BpeModel::find_text(std::string_view piece) const {

@@ -30,7 +30,6 @@ class BpeModel : public TokenModel {
   BpeModel(const PieceTable& pieces, std::vector<bool> is_text, MergeTable merges,
            const BpeOptions& options);
   void encode(std::string_view word, std::vector<TokenId>& out) const override;
-  bool splits_at_spaces() const override { return splits_at_spaces_; }
 
  private:
   TokenId find_text(std::string_view piece) const;
@@ -43,10 +42,6 @@ class BpeModel : public TokenModel {
   BpeOptions options_;
   // bytes: the piece of each byte; characters: its <0x..> token. kNoToken: none.
   std::array<TokenId, 256> byte_ids_;
-  bool splits_at_spaces_ = false;
 };
-
-// Whether no piece has U+2581 behind another character and U+2581 itself is a piece.
-bool pieces_split_at_spaces(const PieceTable& pieces, const std::vector<bool>& is_text);
 
 }  // namespace strata

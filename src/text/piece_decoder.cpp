@@ -52,6 +52,27 @@ class StripFront : public DecodeStep {
   bool only_first_;
 };
 
+class WordPiece : public DecodeStep {
+ public:
+  WordPiece(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
+  void apply(std::string& piece, bool at_start) const override {
+    if (!at_start) {
+      if (!prefix_.empty() && piece.compare(0, prefix_.size(), prefix_) == 0)
+        piece.erase(0, prefix_.size());
+      else
+        piece.insert(0, " ");
+    }
+    if (!cleanup_) return;
+    for (const std::string_view spaced :
+         {" .", " ?", " !", " ,", " n't", " 'm", " 's", " 've", " 're"})
+      piece = replace_all(piece, spaced, spaced.substr(1));
+  }
+
+ private:
+  std::string prefix_;
+  bool cleanup_;
+};
+
 }  // namespace
 
 std::unique_ptr<DecodeStep> byte_level_decode_step() { return std::make_unique<ByteLevel>(); }
@@ -62,6 +83,10 @@ std::unique_ptr<DecodeStep> byte_fallback_decode_step() { return std::make_uniqu
 std::unique_ptr<DecodeStep> strip_front_decode_step(std::string character, size_t count,
                                                     bool only_first) {
   return std::make_unique<StripFront>(std::move(character), count, only_first);
+}
+
+std::unique_ptr<DecodeStep> word_piece_decode_step(std::string prefix, bool cleanup) {
+  return std::make_unique<WordPiece>(std::move(prefix), cleanup);
 }
 
 }  // namespace strata

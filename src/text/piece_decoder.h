@@ -26,4 +26,8 @@ std::unique_ptr<DecodeStep> byte_fallback_decode_step();
 std::unique_ptr<DecodeStep> strip_front_decode_step(std::string character, size_t count,
                                                     bool only_first);
 
+// BERT: a space before a piece unless it begins the text or has `prefix` ("##"), which is dropped;
+// cleanup: no space before punctuation and contractions.
+std::unique_ptr<DecodeStep> word_piece_decode_step(std::string prefix, bool cleanup);
+
 }  // namespace strata

@@ -18,6 +18,10 @@ PipelineTokenizer::PipelineTokenizer(TokenizerParts parts) : parts_(std::move(pa
 
 std::vector<TokenId> PipelineTokenizer::encode_body(std::string_view text,
                                                     std::span<const uint8_t> may_control) const {
+  constexpr size_t kMostBytes = 1u << 30;  // ICU and the models count with 32 bits
+  if (text.size() > kMostBytes)
+    fail(ErrorCode::invalid_argument, "tokenizer: a text of {} bytes is too long (limit {})",
+         text.size(), kMostBytes);
   std::vector<TokenId> ids;
   ids.reserve(text.size() / 3 + 8);
   WordCache cache(*parts_.model);

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "text/bpe_model.h"
 #include "text/byte_alphabet.h"
 
 namespace strata {
@@ -31,7 +30,6 @@ ScoreBpeModel::ScoreBpeModel(const PieceTable& pieces, std::vector<float> scores
     byte_ids_[byte] = pieces.find(hex_piece_of_byte(byte));
     if (byte_ids_[byte] == kNoToken) byte_ids_[byte] = unknown;
   }
-  splits_at_spaces_ = pieces_split_at_spaces(pieces, is_text_);
 }
 
 TokenId ScoreBpeModel::find_text(std::string_view piece) const {

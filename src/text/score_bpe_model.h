@@ -19,7 +19,6 @@ class ScoreBpeModel : public TokenModel {
   ScoreBpeModel(const PieceTable& pieces, std::vector<float> scores, std::vector<bool> is_text,
                 TokenId unknown);
   void encode(std::string_view word, std::vector<TokenId>& out) const override;
-  bool splits_at_spaces() const override { return splits_at_spaces_; }
 
  private:
   struct Symbol {
@@ -34,7 +33,6 @@ class ScoreBpeModel : public TokenModel {
   std::vector<bool> is_text_;
   std::array<TokenId, 256> byte_ids_;
   size_t longest_ = 0;  // bytes of the longest piece that text may become
-  bool splits_at_spaces_ = false;
 };
 
 }  // namespace strata

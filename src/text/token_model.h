@@ -14,9 +14,6 @@ class TokenModel {
   virtual ~TokenModel() = default;
   // Appends the ids. The result depends on `word` alone.
   virtual void encode(std::string_view word, std::vector<TokenId>& out) const = 0;
-  // No piece and no merge holds U+2581 behind another character, so a text may be cut before each
-  // such mark without changing its ids.
-  virtual bool splits_at_spaces() const { return false; }
 };
 
 }  // namespace strata

@@ -13,6 +13,8 @@
 #include "text/end_tokens.h"
 #include "text/pipeline_tokenizer.h"
 #include "text/score_bpe_model.h"
+#include "text/unicode_normalizers.h"
+#include "text/unigram_model.h"
 
 namespace strata {
 namespace {
@@ -238,13 +240,40 @@ void build_score_bpe(VocabularyData& data, const std::vector<bool>& is_text,
   const bool prefix = data.add_space_prefix.value_or(true);
   if (prefix) parts.normalizers.push_back(prepend_normalizer(" "));
   parts.normalizers.push_back(replace_normalizer(" ", std::string(kSpaceMark)));
-  if (model->splits_at_spaces())
-    parts.pre_tokenizers.push_back(pattern_pre_tokenizer(WordPattern::space_border));
+  SpaceBorders borders(*data.pieces, is_text);
+  if (borders.usable())
+    parts.pre_tokenizers.push_back(space_border_pre_tokenizer(std::move(borders)));
   parts.model = std::move(model);
   parts.decode_steps.push_back(replace_decode_step(std::string(kSpaceMark), " "));
   if (prefix) parts.decode_steps.push_back(strip_front_decode_step(" ", 1, true));
   parts.specials.add_bos = data.add_bos.value_or(true);
   parts.specials.add_eos = data.add_eos.value_or(false);
+}
+
+void build_unigram(VocabularyData& data, const std::vector<bool>& is_text, TokenizerParts& parts) {
+  if (data.scores.empty())
+    fail(ErrorCode::data_corrupt, "{}: tokenizer.ggml.scores: missing", data.source);
+  if (parts.specials.unknown == kNoToken)
+    fail(ErrorCode::data_corrupt, "{}: tokenizer.ggml.unknown_token_id: missing", data.source);
+  std::vector<double> scores(data.scores.begin(), data.scores.end());
+  std::vector<bool> is_normal(scores.size());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    is_normal[i] = parts.kinds[i] == TokenKind::normal;
+    if (parts.kinds[i] == TokenKind::user_defined) scores[i] = 0;
+  }
+  SentencePieceRules rules;
+  rules.add_space_prefix = data.add_space_prefix.value_or(false);
+  rules.remove_extra_whitespaces = data.remove_extra_whitespaces.value_or(false);
+  parts.normalizers.push_back(
+      sentencepiece_normalizer(Charsmap(data.precompiled_charsmap, data.source), rules));
+  parts.model = std::make_unique<UnigramModel>(
+      *data.pieces, std::move(scores), is_text, is_normal,
+      UnigramModel::Options{parts.specials.unknown, /*byte_fallback=*/false});
+  parts.decode_steps.push_back(replace_decode_step(std::string(kSpaceMark), " "));
+  if (rules.add_space_prefix || rules.remove_extra_whitespaces)
+    parts.decode_steps.push_back(strip_front_decode_step(" ", 1, true));
+  parts.specials.add_bos = data.add_bos.value_or(false);
+  parts.specials.add_eos = data.add_eos.value_or(true);
 }
 
 }  // namespace
@@ -262,6 +291,8 @@ std::unique_ptr<Tokenizer> tokenizer_from_vocabulary(VocabularyData data) {
     build_byte_level(data, is_text, parts);
   else if (data.model == "llama")
     build_score_bpe(data, is_text, parts);
+  else if (data.model == "t5")
+    build_unigram(data, is_text, parts);
   else
     fail(ErrorCode::unsupported, "{}: tokenizer.ggml.model: unknown tokenizer '{}'; known: {}",
          data.source, data.model, "gpt2, llama, t5");

@@ -139,16 +139,6 @@ size_t llama3_word(const char* p, const char* end) {
   return space_run_length<false>(p, end);
 }
 
-size_t space_border_word(const char* p, const char* end) {
-  const auto at_mark = [end](const char* q) {
-    return end - q >= 3 && q[0] == '\xE2' && q[1] == '\x96' && q[2] == '\x81';
-  };
-  const char* q = p;
-  while (at_mark(q)) q += 3;
-  while (q != end && !at_mark(q)) ++q;
-  return static_cast<size_t>(q - p);
-}
-
 }  // namespace
 
 WordLength word_length_function(WordPattern pattern) {
@@ -161,8 +151,6 @@ WordLength word_length_function(WordPattern pattern) {
       return llama3_word<3>;
     case WordPattern::qwen2:
       return llama3_word<1>;
-    case WordPattern::space_border:
-      return space_border_word;
   }
   STRATA_ASSERT(false);
   return nullptr;

@@ -17,9 +17,6 @@ enum class WordPattern {
   llama3,
   // llama3 with \p{N} instead of \p{N}{1,3}.
   qwen2,
-  // Before each U+2581 that follows another character: exact for models none of whose pieces
-  // crosses such a border (see TokenModel::splits_at_spaces), and then only there for speed.
-  space_border,
 };
 
 // Bytes of the first word of [p, end); p < end. Never 0; whole characters. Linear over a text: no

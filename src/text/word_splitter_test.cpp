@@ -55,9 +55,5 @@ TEST(WordSplitter, IllFormedBytesAreSymbolsOfTheirOwn) {
   EXPECT_EQ(split(WordPattern::gpt2, "a\x80\xE2\x82 b"), (Words{"a", "\x80\xE2\x82", " b"}));
 }
 
-TEST(WordSplitter, SpaceBorder) {
-  EXPECT_EQ(split(WordPattern::space_border, "a▁b▁▁c▁"), (Words{"a", "▁b", "▁▁c", "▁"}));
-}
-
 }  // namespace
 }  // namespace strata
