@@ -9,12 +9,11 @@
 #include "base/error.h"
 #include "engine/request.h"
 #include "model/model.h"
+#include "numeric/kv_type.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace strata {
-
-enum class KvType : uint8_t { f32, f16, bf16 };
 
 struct EngineOptions {
   int threads = 0;         // 0: every usable core (affinity, cgroup quota)

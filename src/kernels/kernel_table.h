@@ -1,8 +1,10 @@
 #pragma once
 
 #include "base/cpu.h"
+#include "kernels/attention.h"
 #include "kernels/matmul.h"
 #include "kernels/probe.h"
+#include "kernels/rows.h"
 
 namespace strata {
 
@@ -13,6 +15,8 @@ struct KernelTable {
   IsaLevel level = IsaLevel::scalar;
   const MatmulKernels* matmul = nullptr;
   const ProbeKernels* probe = nullptr;
+  const RowKernels* rows = nullptr;
+  const AttentionKernels* attention = nullptr;  // [by KvType]
 };
 
 const KernelTable& kernel_table(IsaLevel level);

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+
+#include "numeric/kv_type.h"
+
+namespace strata {
+
+// Attention over a paged cache, one KV head at a time. Its definition, for prefill, decode and any
+// split of the work alike:
+//
+//   Keys are taken in chunks of 64, aligned to absolute positions. Over the visible keys t of chunk
+//   c, in f32:
+//     s_t = scale * (q . k_t), the products added in order of dimension
+//     m_c = max s_t,  l_c = sum e^(s_t - m_c),  o_c = sum e^(s_t - m_c) v_t  (in order of t)
+//   and chunks are merged from left to right:
+//     m' = max(m, m_c), l' = l e^(m - m') + l_c e^(m_c - m'), o' likewise; result o / l.
+//   A chunk without visible keys takes no part; a query without any gives zeros, never NaN.
+//
+// So a query's result depends on nothing but itself and the keys and values as stored.
+// Src: Milakov & Gimelshein 2018 (arXiv:1805.02867); Dao et al. 2022 (arXiv:2205.14135).
+
+inline constexpr int kPageTokens = 16;
+inline constexpr int kChunkTokens = 64;
+inline constexpr int kChunkPages = kChunkTokens / kPageTokens;
+
+// One KV head of one page of one layer, elements of the KV type:
+//   keys   [Dh][16]      token fastest: scores of neighbouring keys in neighbouring lanes
+//   values [16][Dh_16]   Dh rounded up to a multiple of 16, the rest zero
+// Both together are head_page_elements(Dh); heads of a page follow each other.
+inline constexpr int padded_head(int head_size) { return (head_size + 15) / 16 * 16; }
+inline constexpr int64_t head_page_elements(int head_size) {
+  return int64_t{kPageTokens} * (head_size + padded_head(head_size));
+}
+
+// The keys and values of one KV head. `base` + pages[i] * page_stride bytes holds positions
+// 16 i .. 16 i + 15; entries of pages wholly behind the window are never looked at.
+struct KvHead {
+  const void* base = nullptr;
+  const int32_t* pages = nullptr;
+  int64_t page_stride = 0;
+  int head_size = 0;
+};
+
+// Queries of one chunk call: query i (0 <= i < count) sees positions [begin[i], end[i]), none when
+// begin >= end.
+struct AttentionQueries {
+  const float* const* q = nullptr;  // [count] pointers to Dh floats
+  const int32_t* begin = nullptr;
+  const int32_t* end = nullptr;
+  int count = 0;
+  float scale = 1;
+};
+
+// Running or partial sums of `count` queries: m [count], l [count], o [count][Dh_16].
+struct AttentionSums {
+  float* m = nullptr;
+  float* l = nullptr;
+  float* o = nullptr;
+};
+
+// One table per KvType, chosen once with the cache.
+struct AttentionKernels {
+  // What chunk `chunk` (positions 64 chunk .. 64 chunk + 63) gives each query, overwriting `out`.
+  // Queries that see none of it get m = -inf, l = 0 and undefined o. Stored keys and values that no
+  // query of the call sees are not used: memory never written does no harm.
+  // Err (bounds in attention_test.cpp): like softmax's, sums of at most max(Dh, 64) products.
+  void (*chunk)(const KvHead& kv, const AttentionQueries& queries, int32_t chunk,
+                const AttentionSums& out) noexcept;
+  // Writes token rows k, v [Dh] of one KV head to slot `slot` (0..15) of a head page.
+  void (*store)(const float* k, const float* v, int head_size, int slot, void* head_page) noexcept;
+  // into = merge(into, part) for each query; start with m = -inf, l = 0, o = 0.
+  void (*merge)(const AttentionSums& into, const AttentionSums& part, int count,
+                int head_size) noexcept;
+  // y[i][0..Dh) = o / l; zeros where l == 0.
+  void (*finish)(const AttentionSums& sums, int count, int head_size, float* const* y) noexcept;
+};
+
+// `chunk` does best with queries in multiples of this (its register tile).
+inline constexpr int kQueryTile = 6;
+
+}  // namespace strata

@@ -1,0 +1,197 @@
+#pragma once
+
+// Bodies of attention.h, once for all levels; included by isa_<level>_attention.cpp after its Vec.
+#include "kernels/attention.h"
+#include "kernels/math.inl.h"
+
+namespace strata {
+namespace {
+
+constexpr int kLanes = Vec::kLanes;
+constexpr int kPanel = 16;  // columns of a register tile: the tokens of a page, or 16 dimensions
+constexpr int kPanelVecs = kPanel / kLanes;
+
+// acc[r][..16] += sum over i < n of a[r][i] * b[i * ldb ..][..16], products added in order of i.
+// kQueryTile = 6 rows of two AVX2 vectors are 12 accumulators; with the two of b and one broadcast
+// they fill the 16 registers. Reading b as stored costs conversions, which other ports do.
+template <int kRows, class Element>
+inline void multiply_add(Vec (&acc)[kRows][kPanelVecs], const float* const* a, const Element* b,
+                         int64_t ldb, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    Vec columns[kPanelVecs];
+    for (int j = 0; j < kPanelVecs; ++j) columns[j] = load_as_float(b + i * ldb + j * kLanes);
+    for (int r = 0; r < kRows; ++r) {
+      const Vec x = broadcast(a[r][i]);
+      for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = fma(x, columns[j], acc[r][j]);
+    }
+  }
+}
+
+template <class Element>
+struct HeadPage {
+  const Element* keys;
+  const Element* values;
+};
+template <class Element>
+inline HeadPage<Element> head_page(const KvHead& kv, int64_t page) {
+  const char* bytes = static_cast<const char*>(kv.base) + kv.pages[page] * kv.page_stride;
+  const auto* keys = reinterpret_cast<const Element*>(bytes);
+  return {keys, keys + int64_t{kPageTokens} * kv.head_size};
+}
+
+inline int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
+inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+
+// Turns one query's scores [64] into weights e^(scale s - m) in place, 0 outside [begin, end);
+// returns m and their sum.
+inline void chunk_softmax(float* s, int begin, int end, float scale, float& m, float& l) {
+  const float lowest = -__builtin_inff();
+  const Vec factor = broadcast(scale);
+  Vec largest = broadcast(lowest);
+  for (int t = 0; t < kChunkTokens; t += kLanes) store(s + t, mul(load(s + t), factor));
+  for (int t = 0; t < begin; ++t) s[t] = lowest;
+  for (int t = end; t < kChunkTokens; ++t) s[t] = lowest;
+  for (int t = 0; t < kChunkTokens; t += kLanes) largest = max(largest, load(s + t));
+  m = reduce_max(largest);
+  const Vec shift = broadcast(m);
+  Vec sum = zero();
+  for (int t = 0; t < kChunkTokens; t += kLanes) {
+    const Vec weight = exp(sub(load(s + t), shift));
+    store(s + t, weight);
+    sum = add(sum, weight);
+  }
+  l = reduce_add(sum);
+}
+
+// chunk() for kRows queries from `first` on.
+template <int kRows, class Element>
+void chunk_tile(const KvHead& kv, const AttentionQueries& queries, int first, int32_t chunk,
+                const AttentionSums& out) {
+  const int32_t start = chunk * kChunkTokens;
+  int begin[kRows], end[kRows];  // what each query sees, from the chunk's start
+  int tile_begin = kChunkTokens, tile_end = 0;
+  for (int r = 0; r < kRows; ++r) {
+    begin[r] = larger(queries.begin[first + r] - start, 0);
+    end[r] = smaller(queries.end[first + r] - start, kChunkTokens);
+    out.m[first + r] = -__builtin_inff();
+    out.l[first + r] = 0;
+    if (begin[r] >= end[r]) continue;
+    tile_begin = smaller(tile_begin, begin[r]);
+    tile_end = larger(tile_end, end[r]);
+  }
+  if (tile_begin >= tile_end) return;
+  const int first_page = tile_begin / kPageTokens;
+  const int last_page = (tile_end - 1) / kPageTokens;
+  const int64_t chunk_page = int64_t{chunk} * kChunkPages;
+
+  float scores[kRows][kChunkTokens] = {};
+  for (int page = first_page; page <= last_page; ++page) {
+    Vec acc[kRows][kPanelVecs];
+    for (int r = 0; r < kRows; ++r)
+      for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = zero();
+    multiply_add<kRows>(acc, queries.q + first, head_page<Element>(kv, chunk_page + page).keys,
+                        kPageTokens, kv.head_size);
+    for (int r = 0; r < kRows; ++r)
+      for (int j = 0; j < kPanelVecs; ++j)
+        store(&scores[r][page * kPageTokens + j * kLanes], acc[r][j]);
+  }
+
+  for (int r = 0; r < kRows; ++r) {
+    if (begin[r] < end[r]) {
+      chunk_softmax(scores[r], begin[r], end[r], queries.scale, out.m[first + r], out.l[first + r]);
+    } else {
+      for (float& weight : scores[r]) weight = 0;
+    }
+  }
+
+  // Only tokens some query of the tile sees: what lies past them may never have been written.
+  const int padded = padded_head(kv.head_size);
+  for (int d = 0; d < padded; d += kPanel) {
+    Vec acc[kRows][kPanelVecs];
+    for (int r = 0; r < kRows; ++r)
+      for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = zero();
+    for (int page = first_page; page <= last_page; ++page) {
+      const int from = larger(tile_begin, page * kPageTokens);
+      const int to = smaller(tile_end, (page + 1) * kPageTokens);
+      const float* weights[kRows];
+      for (int r = 0; r < kRows; ++r) weights[r] = scores[r] + from;
+      multiply_add<kRows>(acc, weights,
+                          head_page<Element>(kv, chunk_page + page).values +
+                              (from - page * kPageTokens) * padded + d,
+                          padded, to - from);
+    }
+    for (int r = 0; r < kRows; ++r)
+      for (int j = 0; j < kPanelVecs; ++j)
+        store(out.o + int64_t{first + r} * padded + d + j * kLanes, acc[r][j]);
+  }
+}
+
+template <class Element>
+void chunk(const KvHead& kv, const AttentionQueries& queries, int32_t index,
+           const AttentionSums& out) noexcept {
+  int i = 0;
+  for (; i + kQueryTile <= queries.count; i += kQueryTile)
+    chunk_tile<kQueryTile, Element>(kv, queries, i, index, out);
+  switch (queries.count - i) {
+    case 1:
+      return chunk_tile<1, Element>(kv, queries, i, index, out);
+    case 2:
+      return chunk_tile<2, Element>(kv, queries, i, index, out);
+    case 3:
+      return chunk_tile<3, Element>(kv, queries, i, index, out);
+    case 4:
+      return chunk_tile<4, Element>(kv, queries, i, index, out);
+    case 5:
+      return chunk_tile<5, Element>(kv, queries, i, index, out);
+    default:
+      return;
+  }
+}
+
+template <class Element>
+void store_token(const float* k, const float* v, int head_size, int slot, void* page) noexcept {
+  auto* keys = static_cast<Element*>(page);
+  Element* values =
+      keys + int64_t{kPageTokens} * head_size + int64_t{slot} * padded_head(head_size);
+  for (int d = 0; d < head_size; ++d) {
+    from_float(k[d], keys[d * kPageTokens + slot]);
+    from_float(v[d], values[d]);
+  }
+  for (int d = head_size; d < padded_head(head_size); ++d) from_float(0.0f, values[d]);
+}
+
+void merge(const AttentionSums& into, const AttentionSums& part, int count,
+           int head_size) noexcept {
+  const int padded = padded_head(head_size);
+  for (int i = 0; i < count; ++i) {
+    if (part.l[i] == 0) continue;  // a chunk it does not see
+    const float m = part.m[i] > into.m[i] ? part.m[i] : into.m[i];
+    const Vec keep = exp(broadcast(into.m[i] - m));
+    const Vec take = exp(broadcast(part.m[i] - m));
+    into.m[i] = m;
+    into.l[i] = first_lane(fma(broadcast(into.l[i]), keep, mul(broadcast(part.l[i]), take)));
+    float* o = into.o + int64_t{i} * padded;
+    const float* p = part.o + int64_t{i} * padded;
+    for (int d = 0; d < padded; d += kLanes)
+      store(o + d, fma(load(o + d), keep, mul(load(p + d), take)));
+  }
+}
+
+void finish(const AttentionSums& sums, int count, int head_size, float* const* y) noexcept {
+  const int padded = padded_head(head_size);
+  for (int i = 0; i < count; ++i) {
+    const float* o = sums.o + int64_t{i} * padded;
+    const Vec l = broadcast(sums.l[i]);
+    const bool none = sums.l[i] == 0;
+    int d = 0;
+    for (; d + kLanes <= head_size; d += kLanes)
+      store(y[i] + d, none ? zero() : div(load(o + d), l));
+    if (d < head_size) store_partial(y[i] + d, none ? zero() : div(load(o + d), l), head_size - d);
+  }
+}
+
+template <class Element>
+constexpr AttentionKernels kTable = {chunk<Element>, store_token<Element>, merge, finish};
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,243 @@
+#include "kernels/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/cpu.h"
+#include "kernels/kernel_table.h"
+#include "kernels/ref/attention.h"
+#include "numeric/half.h"
+
+namespace strata {
+namespace {
+
+constexpr double kEps = 0x1p-24;
+
+std::vector<float> values(int64_t n, uint32_t seed, float range) {
+  std::vector<float> v(static_cast<size_t>(n));
+  uint32_t state = seed * 2654435761u + 99;
+  for (float& x : v) {
+    state = state * 1664525u + 1013904223u;
+    x = (static_cast<float>(state >> 8) / 8388608.0f - 1.0f) * range;
+  }
+  return v;
+}
+
+float as_stored(float x, KvType type) {
+  if (type == KvType::f16) return decode_f16(encode_f16(x));
+  if (type == KvType::bf16) return decode_bf16(encode_bf16(x));
+  return x;
+}
+
+// T tokens of one KV head in shuffled pages of memory filled with NaN, and what is stored there.
+class Cache {
+ public:
+  Cache(const AttentionKernels& kernels, KvType type, int head_size, int64_t tokens,
+        uint32_t seed = 1, bool reversed_pages = true)
+      : head_size_(head_size), tokens_(tokens) {
+    keys_ = values(tokens * head_size, seed, 1.5f);
+    values_ = values(tokens * head_size, seed + 1, 2);
+    const int64_t page_count = (tokens + kPageTokens - 1) / kPageTokens;
+    stride_ = head_page_elements(head_size) * kv_type_bytes(type) + 64;
+    memory_.assign(static_cast<size_t>(stride_ * page_count), 0xff);
+    for (int64_t p = 0; p < page_count; ++p)
+      pages_.push_back(static_cast<int32_t>(reversed_pages ? page_count - 1 - p : p));
+    for (int64_t t = 0; t < tokens; ++t)
+      kernels.store(keys_.data() + t * head_size, values_.data() + t * head_size, head_size,
+                    static_cast<int>(t % kPageTokens),
+                    memory_.data() + pages_[static_cast<size_t>(t / kPageTokens)] * stride_);
+    for (float& x : keys_) x = as_stored(x, type);
+    for (float& x : values_) x = as_stored(x, type);
+  }
+  KvHead head() const { return {memory_.data(), pages_.data(), stride_, head_size_}; }
+  const float* keys() const { return keys_.data(); }
+  const float* vals() const { return values_.data(); }
+  int64_t tokens() const { return tokens_; }
+
+ private:
+  int head_size_;
+  int64_t tokens_, stride_ = 0;
+  std::vector<float> keys_, values_;
+  std::vector<unsigned char> memory_;
+  std::vector<int32_t> pages_;
+};
+
+struct Query {
+  std::vector<float> q;
+  int32_t begin, end;
+};
+
+// The definition: chunks from left to right, `tile` queries a call.
+std::vector<std::vector<float>> attend(const AttentionKernels& kernels, const Cache& cache,
+                                       const std::vector<Query>& queries, float scale, int tile) {
+  const int size = cache.head().head_size;
+  std::vector<std::vector<float>> y(queries.size(), std::vector<float>(static_cast<size_t>(size)));
+  for (size_t first = 0; first < queries.size(); first += static_cast<size_t>(tile)) {
+    const size_t n = std::min(queries.size() - first, static_cast<size_t>(tile));
+    std::vector<const float*> q;
+    std::vector<float*> out;
+    std::vector<int32_t> begin, end;
+    for (size_t i = first; i < first + n; ++i) {
+      q.push_back(queries[i].q.data());
+      out.push_back(y[i].data());
+      begin.push_back(queries[i].begin);
+      end.push_back(queries[i].end);
+    }
+    const size_t o_size = n * static_cast<size_t>(padded_head(size));
+    std::vector<float> m(n, -INFINITY), l(n, 0), o(o_size, 0), pm(n, NAN), pl(n, NAN),
+        po(o_size, NAN);
+    const AttentionSums sums{m.data(), l.data(), o.data()}, part{pm.data(), pl.data(), po.data()};
+    const AttentionQueries call{q.data(), begin.data(), end.data(), static_cast<int>(n), scale};
+    const auto chunks = static_cast<int32_t>((cache.tokens() + kChunkTokens - 1) / kChunkTokens);
+    for (int32_t c = 0; c < chunks; ++c) {
+      kernels.chunk(cache.head(), call, c, part);
+      kernels.merge(sums, part, call.count, size);
+    }
+    kernels.finish(sums, call.count, size, out.data());
+  }
+  return y;
+}
+
+class Attention : public testing::TestWithParam<std::tuple<IsaLevel, KvType>> {
+ protected:
+  void SetUp() override {
+    bool there = false;
+    for (const IsaLevel level : available_isa_levels(detect_cpu_features()))
+      there = there || level == std::get<0>(GetParam());
+    if (!there) GTEST_SKIP() << "this machine lacks " << isa_level_name(std::get<0>(GetParam()));
+  }
+  KvType type() const { return std::get<1>(GetParam()); }
+  const AttentionKernels& kernels() const {
+    return kernel_table(std::get<0>(GetParam())).attention[static_cast<int>(type())];
+  }
+};
+
+TEST_P(Attention, AgreesWithTheNaiveTwin) {
+  for (const int size : {2, 6, 16, 18, 64, 128, 256}) {
+    const float scale = 1.3f / std::sqrt(static_cast<float>(size));
+    for (const int64_t tokens : {1, 15, 16, 17, 63, 64, 65, 130, 200}) {
+      const Cache cache(kernels(), type(), size, tokens);
+      std::vector<Query> queries;
+      for (int i = 0; i < 15; ++i) {
+        const auto end = static_cast<int32_t>(std::max<int64_t>(tokens - i * 3, 0));
+        const int32_t window = i % 3 == 0 ? 1000 : 5 + 20 * i;
+        queries.push_back(
+            {values(size, 50 + static_cast<uint32_t>(i), 3), std::max(end - window, 0), end});
+      }
+      const auto y = attend(kernels(), cache, queries, scale, 15);
+      for (size_t i = 0; i < queries.size(); ++i) {
+        const auto ref =
+            ref::attention(queries[i].q.data(), cache.keys(), cache.vals(), size,
+                           static_cast<double>(scale), queries[i].begin, queries[i].end);
+        // A score errs by at most (Dh + 3) eps sum |q k|, which its weight feels twice (weight and
+        // sum); weights and merges by e^x (5 eps), shifts (2 eps |score|), and 64 additions twice.
+        const double relative = kEps * (2 * (size + 6) * ref.score_scale + 2 * 64 +
+                                        16 * (1 + static_cast<double>(tokens) / 64));
+        for (int d = 0; d < size; ++d)
+          ASSERT_NEAR(y[i][static_cast<size_t>(d)], ref.y[static_cast<size_t>(d)],
+                      relative * ref.value[static_cast<size_t>(d)])
+              << "Dh " << size << " T " << tokens << " query " << i << " d " << d;
+      }
+    }
+  }
+}
+
+TEST_P(Attention, AQueryWithoutKeysGivesZeros) {
+  const Cache cache(kernels(), type(), 10, 20);
+  const auto y =
+      attend(kernels(), cache, {{values(10, 3, 1), 0, 0}, {values(10, 4, 1), 0, 20}}, 1.0f, 2);
+  for (const float x : y[0]) EXPECT_EQ(x, 0.0f);
+  EXPECT_NE(y[1][0], 0.0f);
+}
+
+// q = 1..5 queries against k = 1..9 keys, causal and aligned to the last key.
+TEST_P(Attention, FewerQueriesThanKeysSeeTheRightOnes) {
+  for (int32_t keys = 1; keys <= 9; ++keys) {
+    const Cache cache(kernels(), type(), 4, keys);
+    for (int32_t count = 1; count <= 5; ++count) {
+      std::vector<Query> queries;
+      for (int32_t i = 0; i < count; ++i)
+        queries.push_back(
+            {values(4, 7 + static_cast<uint32_t>(i), 2), 0, std::max(keys - count + 1 + i, 0)});
+      const auto y = attend(kernels(), cache, queries, 0.5f, 6);
+      for (size_t i = 0; i < queries.size(); ++i) {
+        const auto ref = ref::attention(queries[i].q.data(), cache.keys(), cache.vals(), 4, 0.5, 0,
+                                        queries[i].end);
+        for (size_t d = 0; d < 4; ++d) EXPECT_NEAR(y[i][d], ref.y[d], 1e-5);
+      }
+    }
+  }
+}
+
+// Bits do not depend on how many queries share a call nor on where pages lie.
+TEST_P(Attention, BitsDoNotDependOnTilesOrPages) {
+  const int size = 64;
+  const Cache cache(kernels(), type(), size, 333), straight(kernels(), type(), size, 333, 1, false);
+  std::vector<Query> queries;
+  for (int32_t i = 0; i < 23; ++i)
+    queries.push_back(
+        {values(size, 20 + static_cast<uint32_t>(i), 4), i % 2 == 0 ? 0 : 100 + i, 200 + i * 5});
+  const auto whole = attend(kernels(), cache, queries, 0.125f, 23);
+  for (const int tile : {1, 2, 3, 4, 5, 6, 7, 12})
+    EXPECT_EQ(attend(kernels(), cache, queries, 0.125f, tile), whole) << tile;
+  EXPECT_EQ(attend(kernels(), straight, queries, 0.125f, 6), whole);
+}
+
+TEST_P(Attention, StoresAsTheTypeRounds) {
+  const int size = 6;
+  std::vector<float> k = {1.0009765625f, -65504, 70000, 1e-8f, -0.0f, 5.9604645e-8f};
+  std::vector<float> v = {0.1f,    65519.9f, -6.1e-5f,
+                          3.0e-5f, 1e-40f,   std::numeric_limits<float>::quiet_NaN()};
+  std::vector<unsigned char> page(
+      static_cast<size_t>(head_page_elements(size) * kv_type_bytes(type())), 0);
+  kernels().store(k.data(), v.data(), size, 3, page.data());
+  for (int d = 0; d < size; ++d) {
+    const int key = d * kPageTokens + 3;
+    const int value = kPageTokens * size + 3 * padded_head(size) + d;
+    const auto read = [&](int index) {
+      if (type() == KvType::f32) {
+        float x;
+        std::memcpy(&x, page.data() + index * 4, 4);
+        return x;
+      }
+      uint16_t bits;
+      std::memcpy(&bits, page.data() + index * 2, 2);
+      return type() == KvType::f16 ? decode_f16(bits) : decode_bf16(bits);
+    };
+    const float want_k = as_stored(k[static_cast<size_t>(d)], type());
+    const float want_v = as_stored(v[static_cast<size_t>(d)], type());
+    EXPECT_EQ(read(key), want_k) << d;
+    EXPECT_TRUE(read(value) == want_v || (std::isnan(want_v) && std::isnan(read(value)))) << d;
+  }
+}
+
+// Extreme scores neither overflow nor vanish.
+TEST_P(Attention, LargeScores) {
+  const Cache cache(kernels(), type(), 8, 100);
+  const std::vector<Query> queries = {{values(8, 5, 5000), 0, 100}};
+  const auto y = attend(kernels(), cache, queries, 1.0f, 1);
+  const auto ref = ref::attention(queries[0].q.data(), cache.keys(), cache.vals(), 8, 1.0, 0, 100);
+  for (size_t d = 0; d < 8; ++d)
+    EXPECT_NEAR(y[0][d], ref.y[d], kEps * 28 * ref.score_scale * ref.value[d] + 1e-6);
+}
+
+std::string case_name(const testing::TestParamInfo<std::tuple<IsaLevel, KvType>>& p) {
+  constexpr const char* kTypes[] = {"f32", "f16", "bf16"};
+  return std::string(isa_level_name(std::get<0>(p.param))) + "_" +
+         kTypes[static_cast<int>(std::get<1>(p.param))];
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, Attention,
+                         testing::Combine(testing::Values(IsaLevel::scalar, IsaLevel::avx2),
+                                          testing::Values(KvType::f32, KvType::f16, KvType::bf16)),
+                         case_name);
+
+}  // namespace
+}  // namespace strata

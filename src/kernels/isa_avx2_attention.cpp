@@ -1,0 +1,11 @@
+// The attention kernels for avx2: contract in attention.h, bodies in attention.inl.h.
+#include "kernels/isa_tables.h"
+#include "kernels/simd/vec_avx2.h"
+// The bodies need the Vec above them.
+#include "kernels/attention.inl.h"
+
+namespace strata {
+
+constinit const AttentionKernels kAttentionAvx2[3] = {kTable<F32>, kTable<F16>, kTable<BF16>};
+
+}  // namespace strata

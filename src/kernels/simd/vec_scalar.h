@@ -1,0 +1,144 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+// Vec for the baseline: four lanes in the compiler's own vector type, no intrinsics, no fused
+// multiply-add. Kernels (*.inl.h) are written over the names below; vec_avx2.h has the same ones.
+// Everything here is internal to the ISA file that includes it: the linker must not share a copy
+// compiled for one level with another.
+namespace strata {
+namespace {
+
+typedef float Lanes __attribute__((vector_size(16)));
+typedef uint32_t LaneBits __attribute__((vector_size(16)));
+typedef int32_t LaneMask __attribute__((vector_size(16)));  // all ones or zero
+
+struct Vec {
+  static constexpr int kLanes = 4;
+  Lanes v;
+};
+
+inline Vec broadcast(float x) { return {Lanes{x, x, x, x}}; }
+inline Vec zero() { return broadcast(0.0f); }
+inline Vec load(const float* p) {
+  Vec r;
+  std::memcpy(&r.v, p, sizeof r.v);
+  return r;
+}
+inline void store(float* p, Vec a) { std::memcpy(p, &a.v, sizeof a.v); }
+// The first n lanes (0 <= n <= kLanes) from memory, the others 0; memory past them is not touched.
+inline Vec load_partial(const float* p, int n) {
+  Vec r = zero();
+  for (int i = 0; i < n; ++i) r.v[i] = p[i];
+  return r;
+}
+inline void store_partial(float* p, Vec a, int n) {
+  for (int i = 0; i < n; ++i) p[i] = a.v[i];
+}
+
+inline Vec add(Vec a, Vec b) { return {a.v + b.v}; }
+inline Vec sub(Vec a, Vec b) { return {a.v - b.v}; }
+inline Vec mul(Vec a, Vec b) { return {a.v * b.v}; }
+inline Vec div(Vec a, Vec b) { return {a.v / b.v}; }
+// a * b + c; one rounding where the level has it, two here.
+inline Vec fma(Vec a, Vec b, Vec c) { return {a.v * b.v + c.v}; }
+// c - a * b, likewise.
+inline Vec fnma(Vec a, Vec b, Vec c) { return {c.v - a.v * b.v}; }
+
+inline Vec select(LaneMask mask, Vec yes, Vec no) {
+  return {(Lanes)((mask & (LaneMask)yes.v) | (~mask & (LaneMask)no.v))};
+}
+// A NaN in the second operand is the result (x86's rule, so that NaN survives a clamp).
+inline Vec max(Vec a, Vec b) { return select(a.v > b.v, a, b); }
+inline Vec min(Vec a, Vec b) { return select(a.v < b.v, a, b); }
+inline Vec if_less(Vec a, Vec b, Vec yes, Vec no) { return select(a.v < b.v, yes, no); }
+inline Vec abs(Vec a) { return {(Lanes)((LaneBits)a.v & 0x7fffffffu)}; }
+inline Vec square_root(Vec a) {
+  for (int i = 0; i < Vec::kLanes; ++i) a.v[i] = __builtin_sqrtf(a.v[i]);
+  return a;
+}
+// x * 2^n for the integer n that `biased` = n + 1.5 * 2^23 holds in its low bits; |n| <= 126.
+inline Vec scale_by_power(Vec x, Vec biased) {
+  const Vec power = {(Lanes)(((LaneBits)biased.v << 23) + 0x3f800000u)};
+  return mul(x, power);
+}
+// (x1, x0, x3, x2).
+inline Vec swap_pairs(Vec a) { return {Lanes{a.v[1], a.v[0], a.v[3], a.v[2]}}; }
+
+inline float reduce_add(Vec a) { return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]); }
+inline float reduce_max(Vec a) {
+  const float x = a.v[0] > a.v[2] ? a.v[0] : a.v[2];
+  const float y = a.v[1] > a.v[3] ? a.v[1] : a.v[3];
+  return x > y ? x : y;
+}
+inline float first_lane(Vec a) { return a.v[0]; }
+
+// Stored element types of the KV cache: kLanes consecutive ones as f32.
+struct F32 {
+  float value;
+};
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
+
+inline float bits_to_float(uint32_t bits) {
+  float f;
+  std::memcpy(&f, &bits, sizeof f);
+  return f;
+}
+inline uint32_t float_to_bits(float f) {
+  uint32_t bits;
+  std::memcpy(&bits, &f, sizeof bits);
+  return bits;
+}
+
+inline float to_float(F32 x) { return x.value; }
+inline float to_float(BF16 x) { return bits_to_float(uint32_t{x.bits} << 16); }
+inline float to_float(F16 x) {
+  const uint32_t sign = (x.bits & 0x8000u) << 16;
+  const uint32_t magnitude = x.bits & 0x7fffu;
+  // Exponent and fraction moved into place are the value times 2^-112: exact, subnormals too.
+  const float scaled = bits_to_float(magnitude << 13) * 0x1p112f;
+  const uint32_t bits =
+      magnitude >= 0x7c00u ? 0x7f800000u | (magnitude << 13) : float_to_bits(scaled);
+  return bits_to_float(sign | bits);
+}
+template <class Element>
+inline Vec load_as_float(const Element* p) {
+  Vec r;
+  for (int i = 0; i < Vec::kLanes; ++i) r.v[i] = to_float(p[i]);
+  return r;
+}
+
+inline void from_float(float x, F32& out) { out.value = x; }
+// Round to nearest even; NaN stays NaN.
+inline void from_float(float x, BF16& out) {
+  const uint32_t bits = float_to_bits(x);
+  const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+  out.bits = static_cast<uint16_t>((nan ? bits | 0x400000u : rounded) >> 16);
+}
+// Round to nearest even; beyond the range of f16 becomes infinity, NaN stays NaN.
+inline void from_float(float x, F16& out) {
+  const uint32_t bits = float_to_bits(x);
+  const uint32_t sign = (bits >> 16) & 0x8000u;
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  uint32_t half;
+  if (magnitude > 0x7f800000u) {
+    half = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
+  } else if (magnitude >= 0x477ff000u) {  // 65520 and above round to infinity
+    half = 0x7c00u;
+  } else if (magnitude < 0x38800000u) {  // below 2^-14: subnormal, the float adder rounds
+    half = float_to_bits(bits_to_float(magnitude) + 0.5f) - 0x3f000000u;
+  } else {
+    half = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  }
+  out.bits = static_cast<uint16_t>(sign | half);
+}
+
+}  // namespace
+}  // namespace strata
