@@ -1,0 +1,21 @@
+#include "engine/allocation_count_for_test.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}  // namespace
+
+namespace strata {
+int64_t allocation_count() { return allocations.load(std::memory_order_relaxed); }
+}  // namespace strata
+
+void* operator new(size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* p = std::malloc(bytes == 0 ? 1 : bytes)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }

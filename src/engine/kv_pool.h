@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/aligned.h"
+#include "engine/page_allocator.h"
+#include "numeric/kv_type.h"
+
+namespace strata {
+
+// The shape of a model's KV cache: what every layer keeps per token, and which layers share page
+// tables because they forget alike.
+struct KvShape {
+  struct Group {
+    int window = 0;  // positions a query sees, its own included; 0: all
+    int layers = 0;
+  };
+  std::vector<Group> groups;
+  int kv_heads = 0;   // Hk
+  int head_size = 0;  // Dh
+  KvType type = KvType::f16;
+
+  // Of a page (16 tokens) of one layer: all heads' keys and values.
+  int64_t layer_page_bytes() const;
+  int64_t page_bytes(size_t group) const { return layer_page_bytes() * groups[group].layers; }
+  // The most pages a sequence of `tokens` tokens ever holds at once in a group, when it is fed at
+  // most `step_rows` tokens at a time.
+  int64_t most_pages(size_t group, int64_t tokens, int64_t step_rows) const;
+};
+
+// Pages of each group, such that `bytes` hold them all: as many as possible in the groups that keep
+// everything, and in windowed ones no more than `sequences` sequences of `context` tokens can use.
+// Throws resource_exhausted, with both sizes, when that is less than one step of one sequence.
+std::vector<int64_t> plan_kv_pages(const KvShape& shape, uint64_t bytes, int64_t context,
+                                   int64_t sequences, int64_t step_rows);
+
+// Paged memory of keys and values, and the page tables of the sequences in it. A sequence's page
+// table of a group maps positions 16 i .. 16 i + 15 to page table[i]; pages wholly behind the
+// window are given back and their entries are -1. Positions are only ever appended.
+//
+// Memory: page p of group g is a block of page_bytes(g), for each layer of the group in order, for
+// each head, a head page as kernels/attention.h lays it out. It is touched only when written.
+//
+// Every operation is O(pages it adds or drops). Not for use by several threads at once.
+class KvPool {
+ public:
+  // pages: of each group; step_rows: the most tokens append() will be asked for at a time.
+  KvPool(const KvShape& shape, std::vector<int64_t> pages, int64_t step_rows);
+
+  int32_t create();
+  // Gives all pages back; the handle may be handed out again.
+  void release(int32_t cache);
+  // Promises that append() will succeed up to `tokens` positions in all. false, and nothing
+  // changes, when the pages not promised to others do not suffice.
+  [[nodiscard]] bool reserve(int32_t cache, int64_t tokens);
+  // Makes room for `count` positions more. false, and no position is added, when pages are missing;
+  // never within what was reserved.
+  [[nodiscard]] bool append(int32_t cache, int64_t count);
+
+  bool is_open(int32_t cache) const;
+  int64_t length(int32_t cache) const { return sequence(cache).length; }
+  std::span<const int32_t> page_table(int32_t cache, size_t group) const {
+    return sequence(cache).groups[group].table;
+  }
+
+  const KvShape& shape() const { return shape_; }
+  // Memory of layer `layer_in_group` in page 0; page p lies page_bytes(group) * p behind it.
+  std::byte* layer_base(size_t group, int layer_in_group) const;
+
+  // The longest sequence that fits when it is alone.
+  int64_t longest_sequence() const;
+  int64_t total_pages() const;
+  int64_t used_pages() const;
+  // Pages that are neither used nor promised.
+  int64_t unpromised_pages(size_t group) const;
+  uint64_t bytes() const;
+
+ private:
+  struct Held {
+    std::vector<int32_t> table;
+    int64_t dropped = 0;   // entries of `table` that are -1: a prefix
+    int64_t promised = 0;  // pages it may still allocate of those reserved for it
+  };
+  struct Sequence {
+    bool open = false;
+    int64_t length = 0;
+    int64_t reserved = 0;  // tokens
+    std::vector<Held> groups;
+  };
+  struct Group {
+    PageAllocator pages;
+    int64_t promised = 0;  // sum over sequences
+    AlignedBuffer memory;
+  };
+
+  const Sequence& sequence(int32_t cache) const;
+  Sequence& sequence(int32_t cache);
+  int64_t promise_for(const Sequence& s, size_t group, int64_t tokens) const;
+  void set_promise(Sequence& s, size_t group, int64_t pages);
+  void drop_behind_window(Sequence& s, size_t group);
+
+  KvShape shape_;
+  int64_t step_rows_;
+  std::vector<Group> groups_;
+  std::vector<Sequence> sequences_;
+  std::vector<int32_t> free_handles_;
+};
+
+}  // namespace strata

@@ -1,0 +1,193 @@
+#include "engine/kv_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels/attention.h"
+
+namespace strata {
+namespace {
+
+KvShape two_groups() { return {.groups = {{0, 2}, {40, 3}}, .kv_heads = 2, .head_size = 8}; }
+
+TEST(PageAllocator, CountsReferences) {
+  PageAllocator pages(2);
+  const int32_t a = pages.allocate().value();
+  const int32_t b = pages.allocate().value();
+  EXPECT_NE(a, b);
+  EXPECT_EQ(pages.allocate(), std::nullopt);
+  pages.retain(a);
+  EXPECT_FALSE(pages.release(a));
+  EXPECT_EQ(pages.free(), 0);
+  EXPECT_TRUE(pages.release(a));
+  EXPECT_EQ(pages.allocate(), a);
+  EXPECT_EQ(pages.used(), 2);
+}
+
+TEST(PageAllocator, AgreesWithAModel) {
+  std::mt19937 random(7);
+  PageAllocator pages(37);
+  std::map<int32_t, int> model;  // page -> references
+  for (int step = 0; step < 20'000; ++step) {
+    const auto choice = random() % 3;
+    if (choice == 0) {
+      const auto page = pages.allocate();
+      EXPECT_EQ(page.has_value(), model.size() < 37);
+      if (page) {
+        EXPECT_EQ(model.count(*page), 0u);
+        model[*page] = 1;
+      }
+    } else if (!model.empty()) {
+      const auto it = std::next(model.begin(), static_cast<ptrdiff_t>(random() % model.size()));
+      if (choice == 1 && it->second < 5) {
+        pages.retain(it->first);
+        ++it->second;
+      } else {
+        const bool last = --it->second == 0;
+        EXPECT_EQ(pages.release(it->first), last);
+        if (last) model.erase(it);
+      }
+    }
+    ASSERT_EQ(pages.used(), static_cast<int64_t>(model.size()));
+  }
+}
+
+TEST(KvShape, BytesFollowTheFormula) {
+  // 2 * Hk * Dh * bytes per token and layer, Dh of the values rounded up to 16.
+  const KvShape shape{.groups = {{0, 30}}, .kv_heads = 3, .head_size = 64, .type = KvType::f16};
+  EXPECT_EQ(shape.page_bytes(0), 2 * 30 * 3 * 64 * 2 * kPageTokens);
+  const KvShape odd{.groups = {{0, 1}}, .kv_heads = 1, .head_size = 10, .type = KvType::f32};
+  EXPECT_EQ(odd.page_bytes(0), (10 + 16) * 4 * kPageTokens);
+}
+
+TEST(KvPool, WindowedGroupsGivePagesBack) {
+  KvPool pool(two_groups(), {100, 100}, 16);
+  const int32_t cache = pool.create();
+  int64_t length = 0;
+  for (int step = 0; step < 60; ++step) {
+    const int64_t rows = 1 + step % 16;
+    ASSERT_TRUE(pool.append(cache, rows));
+    const auto full = pool.page_table(cache, 0), windowed = pool.page_table(cache, 1);
+    ASSERT_EQ(static_cast<int64_t>(full.size()), (length + rows + 15) / 16);
+    ASSERT_EQ(windowed.size(), full.size());
+    for (size_t i = 0; i < windowed.size(); ++i) {
+      EXPECT_GE(full[i], 0);
+      // The first new row sees positions > length - 40.
+      const bool seen = static_cast<int64_t>(i) * 16 + 15 > length - 40;
+      EXPECT_EQ(windowed[i] >= 0, seen) << i << " at " << length;
+    }
+    length += rows;
+    EXPECT_EQ(pool.length(cache), length);
+  }
+  pool.release(cache);
+  EXPECT_EQ(pool.used_pages(), 0);
+  EXPECT_FALSE(pool.is_open(cache));
+}
+
+TEST(KvPool, BytesHeldByAWindowStayConstant) {
+  KvPool pool({.groups = {{64, 1}}, .kv_heads = 1, .head_size = 4}, {50}, 1);
+  const int32_t cache = pool.create();
+  int64_t most = 0;
+  for (int i = 0; i < 640; ++i) {
+    ASSERT_TRUE(pool.append(cache, 1));
+    most = std::max(most, pool.used_pages());
+  }
+  EXPECT_EQ(most, 5);  // 64 positions touch at most 5 pages
+}
+
+// Reservations are kept whatever the others do, tables never share a page, nothing leaks.
+TEST(KvPool, KeepsItsPromisesUnderRandomOperations) {
+  for (uint32_t seed = 1; seed <= 5; ++seed) {
+    std::mt19937 random(seed);
+    KvPool pool(two_groups(), {60, 25}, 20);
+    struct State {
+      int64_t length = 0, reserved = 0;
+    };
+    std::map<int32_t, State> model;
+    int refused = 0, kept = 0;
+    for (int step = 0; step < 5'000; ++step) {
+      const auto choice = random() % 10;
+      if (choice == 0 && model.size() < 12) {
+        const int32_t cache = pool.create();
+        EXPECT_EQ(model.count(cache), 0u);
+        model[cache] = {};
+      }
+      if (model.empty()) continue;
+      const auto it = std::next(model.begin(), static_cast<ptrdiff_t>(random() % model.size()));
+      State& s = it->second;
+      if (choice == 1) {
+        pool.release(it->first);
+        model.erase(it);
+      } else if (choice <= 3) {
+        const int64_t tokens = s.length + static_cast<int64_t>(random() % 300);
+        if (pool.reserve(it->first, tokens))
+          s.reserved = tokens;
+        else
+          ++refused;
+      } else {
+        const auto rows = static_cast<int64_t>(1 + random() % 20);
+        const bool promised = s.length + rows <= s.reserved;
+        const bool done = pool.append(it->first, rows);
+        ASSERT_TRUE(done || !promised) << "seed " << seed << " step " << step;
+        if (done) s.length += rows;
+        kept += promised;
+        refused += !done;
+      }
+      for (size_t g = 0; g < 2; ++g) {
+        std::set<int32_t> live;
+        size_t count = 0;
+        for (const auto& [cache, state] : model) {
+          ASSERT_EQ(pool.length(cache), state.length);
+          for (const int32_t page : pool.page_table(cache, g))
+            if (page >= 0) {
+              live.insert(page);
+              ++count;
+            }
+        }
+        ASSERT_EQ(live.size(), count);
+        ASSERT_GE(pool.unpromised_pages(g), 0);
+      }
+    }
+    EXPECT_GT(refused, 20);
+    EXPECT_GT(kept, 200);
+    for (const auto& [cache, state] : model) pool.release(cache);
+    EXPECT_EQ(pool.used_pages(), 0);
+    EXPECT_EQ(pool.unpromised_pages(0), 60);
+    EXPECT_EQ(pool.unpromised_pages(1), 25);
+  }
+}
+
+TEST(KvPool, PlansWithinTheBudget) {
+  const KvShape shape = two_groups();
+  const uint64_t budget = 3'000'000;
+  const auto pages = plan_kv_pages(shape, budget, 4096, 8, 64);
+  uint64_t cost = 0;
+  for (size_t g = 0; g < 2; ++g)
+    cost += static_cast<uint64_t>(pages[g]) * static_cast<uint64_t>(shape.page_bytes(g));
+  EXPECT_LE(cost, budget);
+  EXPECT_GT(cost, budget - 5000);
+  EXPECT_EQ(pages[1], 8 * ((40 + 64 + 15) / 16 + 1));  // no more than 8 windows
+  // Plenty of memory: no more than 8 whole contexts.
+  EXPECT_EQ(plan_kv_pages(shape, uint64_t{1} << 40, 4096, 8, 64)[0], 8 * 256);
+  try {
+    plan_kv_pages(shape, 1000, 4096, 8, 64);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::resource_exhausted);
+    EXPECT_NE(std::string(e.what()).find("1000"), std::string::npos);
+  }
+}
+
+TEST(KvPool, LongestSequence) {
+  EXPECT_EQ(KvPool(two_groups(), {10, 10}, 16).longest_sequence(), 160);
+  EXPECT_EQ(KvPool(two_groups(), {10, 3}, 16).longest_sequence(), 48);
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,382 @@
+#include "engine/serve_exec.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "base/error.h"
+
+namespace strata {
+namespace {
+
+// Elements of row-wise work that are done before another thread has woken up.
+constexpr int64_t kSerialElements = 16'384;
+
+KvShape kv_shape(const Model& model, KvType type) {
+  const std::vector<BlockConfig>& configs = model.transformer.block_configs;
+  STRATA_ASSERT(!configs.empty());
+  KvShape shape;
+  shape.kv_heads = configs[0].attention.kv_heads;
+  shape.head_size = configs[0].attention.head_size;
+  shape.type = type;
+  for (const BlockConfig& c : configs)
+    if (c.attention.kv_heads != shape.kv_heads || c.attention.head_size != shape.head_size)
+      fail(ErrorCode::unsupported,
+           "serve: layers with different key shapes ({} heads of {}, {} heads of {})",
+           shape.kv_heads, shape.head_size, c.attention.kv_heads, c.attention.head_size);
+  for (const LayerGroup& g : model.layer_groups)
+    shape.groups.push_back({g.window, static_cast<int>(g.layers.size())});
+  return shape;
+}
+
+int64_t wanted_context(const Model& model, const ServeExecOptions& options) {
+  const int64_t own = model.config.context_length;
+  return options.context > 0 ? std::min(options.context, own) : own;
+}
+
+KvPool make_pool(const Model& model, const ServeExecOptions& options) {
+  const KvShape shape = kv_shape(model, options.kv_type);
+  const uint64_t bytes = options.kv_memory > 0 ? options.kv_memory : default_kv_memory();
+  return KvPool(shape,
+                plan_kv_pages(shape, bytes, wanted_context(model, options), options.max_sequences,
+                              options.step_rows),
+                options.step_rows);
+}
+
+const RowKernels::Activations& activation_kernels(const RowKernels& rows, Activation activation) {
+  switch (activation) {
+    case Activation::silu:
+      return rows.silu;
+    case Activation::gelu_tanh:
+      return rows.gelu_tanh;
+    case Activation::gelu_erf:
+      return rows.gelu_erf;
+    case Activation::relu:
+      return rows.relu;
+  }
+  assertion_failed("known activation", __FILE__, __LINE__);
+}
+
+}  // namespace
+
+uint64_t default_kv_memory() {
+  constexpr uint64_t kMost = uint64_t{4} << 30;
+  std::ifstream file("/proc/meminfo");
+  std::string key, unit;
+  uint64_t kib = 0;
+  while (file >> key >> kib && std::getline(file, unit))
+    if (key == "MemAvailable:") return std::min(kMost, kib * 1024 / 4);
+  return kMost / 4;
+}
+
+ServeExec::ServeExec(const Model& model, const ServeExecOptions& options)
+    : kernels_(&kernel_table(isa_level())),
+      pool_(options.threads > 0 ? options.threads : usable_threads()),
+      weights_(model, pool_, options.progress),
+      kv_(make_pool(model, options)),
+      context_(std::min(wanted_context(model, options), kv_.longest_sequence())) {
+  layer_in_group_.resize(model.transformer.blocks.size());
+  for (const LayerGroup& g : model.layer_groups)
+    for (size_t i = 0; i < g.layers.size(); ++i)
+      layer_in_group_[static_cast<size_t>(g.layers[i])] = static_cast<int>(i);
+  for (const BlockConfig& c : model.transformer.block_configs) {
+    const Rope* rope = c.attention.rope;
+    const bool known = std::any_of(ropes_.begin(), ropes_.end(),
+                                   [&](const RopeTable& t) { return t.rope() == rope; });
+    if (rope != nullptr && !known) ropes_.emplace_back(*rope, context_);
+  }
+  paged_rows_.resize(model.layer_groups.size());
+}
+
+// ---- a pass ----
+
+void ServeExec::begin(const Batch& batch) {
+  for (Arena& a : arenas_) a.reset();
+  logits_arena_.reset();
+  twins_.clear();
+  for (const int32_t cache : temporary_caches_) kv_.release(cache);
+  temporary_caches_.clear();
+  open_caches(batch);
+  int64_t last = -1;
+  for (const int32_t position : batch.positions) last = std::max<int64_t>(last, position);
+  for (RopeTable& table : ropes_) table.fill_to(last);
+}
+
+void ServeExec::open_caches(const Batch& batch) {
+  for (std::vector<PagedRows>& rows : paged_rows_) rows.clear();
+  int64_t next_row = 0;
+  for (const SequenceRows& s : batch.sequences) {
+    if (s.first_row != next_row || s.rows <= 0)
+      fail(ErrorCode::invalid_argument,
+           "serve: a sequence's rows start at {} and are {}; rows before it end at {}", s.first_row,
+           s.rows, next_row);
+    next_row += s.rows;
+    int32_t cache = s.cache;
+    if (cache < 0) {
+      cache = kv_.create();
+      temporary_caches_.push_back(cache);
+    }
+    if (!kv_.is_open(cache) || kv_.length(cache) != s.first_position)
+      fail(ErrorCode::invalid_argument,
+           "serve: rows at position {} for cache {}, which holds {} positions", s.first_position,
+           cache, kv_.is_open(cache) ? kv_.length(cache) : -1);
+    if (s.first_position + int64_t{s.rows} > context_)
+      fail(ErrorCode::invalid_argument, "serve: {} positions, the context is {} tokens",
+           s.first_position + int64_t{s.rows}, context_);
+    if (!kv_.append(cache, s.rows))
+      fail(ErrorCode::resource_exhausted,
+           "serve: the KV cache has no page left for {} tokens more ({} of {} pages are in use)",
+           s.rows, kv_.used_pages(), kv_.total_pages());
+    for (size_t g = 0; g < paged_rows_.size(); ++g)
+      paged_rows_[g].push_back({s.first_row, s.rows, s.first_position, kv_.page_table(cache, g)});
+  }
+  if (next_row != batch.size() || batch.positions.size() != batch.tokens.size())
+    fail(ErrorCode::invalid_argument, "serve: {} tokens, {} positions, sequences of {} rows",
+         batch.size(), batch.positions.size(), next_row);
+}
+
+Tensor ServeExec::tensor(int64_t rows, int64_t columns) {
+  Tensor t = arena().tensor(DType::f32, rows, columns);
+  t.id = static_cast<int32_t>(twins_.size());
+  twins_.emplace_back();
+  return t;
+}
+
+template <typename Fn>
+void ServeExec::for_rows(int64_t rows, int64_t elements, Fn fn) {
+  if (rows * elements <= kSerialElements)
+    fn(int64_t{0}, rows);
+  else
+    pool_.parallel_for(rows, 1, fn);
+}
+
+// ---- int8 twins ----
+
+QuantizedRows& ServeExec::quantised_twin(const Tensor& t) {
+  return twins_[static_cast<size_t>(t.id)];
+}
+
+// Whether an op should quantise the rows it has just made: some product will most likely want them.
+bool ServeExec::fuse_quantise(int64_t columns) const {
+  return weights_.quantised() && columns % ActivationBlock::kElements == 0;
+}
+
+LinearInput ServeExec::input(const Tensor& x, bool quantised) {
+  LinearInput in{x, {}};
+  if (quantised) {
+    QuantizedRows& twin = quantised_twin(x);
+    if (!twin) twin = quantize_rows(x, arena(), context());
+    in.quantized = twin;
+  }
+  return in;
+}
+
+// ---- operations ----
+
+Tensor ServeExec::embed(const Embedding& w, const Batch& batch) {
+  const PackedMatrix& tokens = weights_.matrix(w.tokens);
+  for (const int32_t token : batch.tokens)
+    if (token < 0 || token >= tokens.out())
+      fail(ErrorCode::invalid_argument, "embed: token {}, the vocabulary has {}", token,
+           tokens.out());
+  const PackedMatrix* positions = w.positions ? &weights_.matrix(w.positions) : nullptr;
+  const int64_t width = tokens.in();
+  const Tensor x = tensor(batch.size(), width);
+  const Tensor learned = positions != nullptr ? tensor(batch.size(), width) : Tensor{};
+  const auto scale = static_cast<float>(w.scale);
+  for_rows(x.rows, 8 * width, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      float* row = x.row<float>(r);
+      unpack_row(tokens, batch.tokens[static_cast<size_t>(r)], row);
+      if (scale != 1) kernels_->rows->scale(row, scale, width, row);
+      if (positions == nullptr) continue;
+      unpack_row(*positions, batch.positions[static_cast<size_t>(r)], learned.row<float>(r));
+      kernels_->rows->add(row, learned.row<float>(r), width, row);
+    }
+  });
+  return x;
+}
+
+void ServeExec::norm_row(const Norm& w, const float* weight, const float* bias, const float* x,
+                         int64_t n, float* y) const {
+  const auto epsilon = static_cast<float>(w.epsilon);
+  if (w.kind == NormKind::rms)
+    kernels_->rows->rms_norm(x, weight, epsilon, n, y);
+  else
+    kernels_->rows->layer_norm(x, weight, bias, epsilon, n, y);
+}
+
+Tensor ServeExec::norm(const Tensor& x, const Norm& w) {
+  const float* weight = weights_.vector(w.weight);
+  const float* bias = weights_.vector(w.bias);
+  const int64_t group = w.weight.in;
+  const Tensor y = tensor(x.rows, x.columns);
+  const bool quantise = fuse_quantise(x.columns);
+  QuantizedRows twin;
+  if (quantise) quantised_twin(y) = twin = allocate_quantized_rows(y.rows, y.columns, arena());
+  for_rows(x.rows, 2 * x.columns, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t c = 0; c < x.columns; c += group)
+        norm_row(w, weight, bias, x.row<float>(r) + c, group, y.row<float>(r) + c);
+      if (quantise)
+        kernels_->matmul->quantize_row(y.row<float>(r), y.columns, twin.blocks + r * twin.stride);
+    }
+  });
+  return y;
+}
+
+// Projections in one parallel call, then norm and rope of each head in place.
+Qkv ServeExec::qkv(const Tensor& x, const AttentionWeights& w, const AttentionConfig& c,
+                   const Batch& batch) {
+  const PackedMatrix& wq = weights_.matrix(w.q.weight);
+  const PackedMatrix& wk = weights_.matrix(w.k.weight);
+  const PackedMatrix& wv = weights_.matrix(w.v.weight);
+  const Qkv out{tensor(x.rows, wq.out()), tensor(x.rows, wk.out()), tensor(x.rows, wv.out())};
+  const std::array<LinearPart, 3> parts = {{{&wq, weights_.vector(w.q.bias), out.q},
+                                            {&wk, weights_.vector(w.k.bias), out.k},
+                                            {&wv, weights_.vector(w.v.bias), out.v}}};
+  strata::linear(parts, input(x, wq.quantised() || wk.quantised() || wv.quantised()), context());
+
+  const RopeTable* table = c.rope != nullptr ? &rope_table(*c.rope) : nullptr;
+  if (!w.q_norm && !w.k_norm && table == nullptr) return out;
+  const auto finish_heads = [&](const Tensor& t, const Norm& norm, int64_t r) {
+    const float* weight = weights_.vector(norm.weight);
+    const float* bias = weights_.vector(norm.bias);
+    const int64_t position = batch.positions[static_cast<size_t>(r)];
+    for (int64_t at = 0; at < t.columns; at += c.head_size) {
+      float* head = t.row<float>(r) + at;
+      if (norm) norm_row(norm, weight, bias, head, c.head_size, head);
+      if (table != nullptr) turn_head(*table, position, head);
+    }
+  };
+  for_rows(x.rows, 2 * (out.q.columns + out.k.columns), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      finish_heads(out.q, w.q_norm, r);
+      finish_heads(out.k, w.k_norm, r);
+    }
+  });
+  return out;
+}
+
+Tensor ServeExec::attend(const Qkv& qkv, const AttentionConfig& c, int layer,
+                         const Batch& /*batch*/) {
+  const auto group = static_cast<size_t>(c.layer_group);
+  const Tensor y = tensor(qkv.q.rows, qkv.q.columns);
+  const PagedAttention attention{
+      .type = kv_.shape().type,
+      .base = kv_.layer_base(group, layer_in_group_[static_cast<size_t>(layer)]),
+      .page_stride = kv_.shape().page_bytes(group),
+      .heads = c.heads,
+      .kv_heads = c.kv_heads,
+      .head_size = c.head_size,
+      .scale = static_cast<float>(c.scale),
+      .window = c.window,
+      .sequences = paged_rows_[group]};
+  paged_attention(attention, qkv.q, qkv.k, qkv.v, y, attention_workspace_, context());
+  return y;
+}
+
+Tensor ServeExec::linear(const Tensor& x, const Linear& w) {
+  const PackedMatrix& weight = weights_.matrix(w.weight);
+  const Tensor y = tensor(x.rows, weight.out());
+  strata::linear({&weight, weights_.vector(w.bias), y}, input(x, weight.quantised()), context());
+  return y;
+}
+
+Tensor ServeExec::mlp(const Tensor& x, const MlpWeights& w, Activation activation) {
+  if (!w.gate.weight) return Exec::mlp(x, w, activation);
+  const PackedMatrix& gate = weights_.matrix(w.gate.weight);
+  const PackedMatrix& up = weights_.matrix(w.up.weight);
+  const Tensor g = tensor(x.rows, gate.out()), u = tensor(x.rows, up.out());
+  const std::array<LinearPart, 2> parts = {
+      {{&gate, weights_.vector(w.gate.bias), g}, {&up, weights_.vector(w.up.bias), u}}};
+  strata::linear(parts, input(x, gate.quantised() || up.quantised()), context());
+  return linear(act_mul(g, u, activation), w.down);
+}
+
+Tensor ServeExec::act_mul(const Tensor& gate, const Tensor& up, Activation activation) {
+  const RowKernels::Activations& f = activation_kernels(*kernels_->rows, activation);
+  const Tensor y = tensor(gate.rows, gate.columns);
+  const bool quantise = fuse_quantise(y.columns);
+  QuantizedRows twin;
+  if (quantise) quantised_twin(y) = twin = allocate_quantized_rows(y.rows, y.columns, arena());
+  for_rows(y.rows, 4 * y.columns, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      f.gated(gate.row<float>(r), up.row<float>(r), y.columns, y.row<float>(r));
+      if (quantise)
+        kernels_->matmul->quantize_row(y.row<float>(r), y.columns, twin.blocks + r * twin.stride);
+    }
+  });
+  return y;
+}
+
+Tensor ServeExec::act(const Tensor& x, Activation activation) {
+  const RowKernels::Activations& f = activation_kernels(*kernels_->rows, activation);
+  const Tensor y = tensor(x.rows, x.columns);
+  for_rows(y.rows, 4 * y.columns, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) f.plain(x.row<float>(r), y.columns, y.row<float>(r));
+  });
+  return y;
+}
+
+Tensor ServeExec::add(const Tensor& a, const Tensor& b) {
+  // The sum is all a block keeps: it opens the other arena, whose tensors are dead by now, and the
+  // operands die with the next add.
+  current_arena_ ^= 1;
+  arena().reset();
+  const Tensor y = tensor(a.rows, a.columns);
+  for_rows(y.rows, y.columns, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      kernels_->rows->add(a.row<float>(r), b.row<float>(r), y.columns, y.row<float>(r));
+  });
+  return y;
+}
+
+Tensor ServeExec::rope(const Tensor& x, int heads, int head_size, const Rope& rope,
+                       const Batch& batch) {
+  const RopeTable& table = rope_table(rope);
+  const Tensor y = tensor(x.rows, x.columns);
+  for (int64_t r = 0; r < x.rows; ++r) {
+    const int64_t position = batch.positions[static_cast<size_t>(r)];
+    std::memcpy(y.row<float>(r), x.row<float>(r), static_cast<size_t>(x.columns) * sizeof(float));
+    for (int64_t head = 0; head < heads; ++head)
+      turn_head(table, position, y.row<float>(r) + head * head_size);
+  }
+  return y;
+}
+
+void ServeExec::turn_head(const RopeTable& table, int64_t position, float* head) const {
+  const float* cosines = table.cosines(position);
+  const float* sines = table.sines(position);
+  if (table.rope()->layout == Rope::Layout::halves)
+    kernels_->rows->rope_halves(head, cosines, sines, table.size(), head);
+  else
+    kernels_->rows->rope_pairs(head, cosines, sines, 2 * table.size(), head);
+}
+
+const RopeTable& ServeExec::rope_table(const Rope& rope) const {
+  const auto it = std::find_if(ropes_.begin(), ropes_.end(),
+                               [&](const RopeTable& t) { return t.rope() == &rope; });
+  STRATA_ASSERT(it != ropes_.end());
+  return *it;
+}
+
+Tensor ServeExec::take_rows(const Tensor& x, std::span<const int32_t> rows) {
+  const Tensor y = tensor(static_cast<int64_t>(rows.size()), x.columns);
+  for (size_t i = 0; i < rows.size(); ++i)
+    std::memcpy(y.row<float>(static_cast<int64_t>(i)), x.row<float>(rows[i]),
+                static_cast<size_t>(x.columns) * sizeof(float));
+  return y;
+}
+
+Tensor ServeExec::logits(const Tensor& x, const Linear& head) {
+  const PackedMatrix& weight = weights_.matrix(head.weight);
+  logits_arena_.reset();
+  const Tensor y = logits_arena_.tensor(DType::f32, x.rows, weight.out());
+  strata::linear({&weight, weights_.vector(head.bias), y}, input(x, weight.quantised()), context());
+  return y;
+}
+
+}  // namespace strata

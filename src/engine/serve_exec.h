@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/cpu.h"
+#include "base/thread_pool.h"
+#include "engine/kv_pool.h"
+#include "engine/prepared_weights.h"
+#include "engine/rope_table.h"
+#include "exec/exec.h"
+#include "model/model.h"
+#include "numeric/kv_type.h"
+#include "ops/linear.h"
+#include "ops/paged_attention.h"
+#include "ops/quantize_rows.h"
+#include "tensor/arena.h"
+
+namespace strata {
+
+struct ServeExecOptions {
+  int threads = 0;  // 0: usable_threads()
+  KvType kv_type = KvType::f16;
+  uint64_t kv_memory = 0;                          // bytes; 0: default_kv_memory()
+  int64_t context = 0;                             // longest sequence; 0: the model's
+  int64_t max_sequences = 64;                      // that windowed groups keep pages for
+  int64_t step_rows = 512;                         // most rows of one sequence in a pass
+  std::function<void(double)> progress = nullptr;  // share of the weights packed; may be empty
+};
+
+// A quarter of the memory that is available now, at most 4 GiB.
+uint64_t default_kv_memory();
+
+// Serves a model: packed weights, int8 activations where weights are quantised, f32 elsewhere, and
+// keys and values in a paged cache that only `attend` touches.
+//
+// Row results depend, bit for bit, on the row and its sequence alone (at one ISA level and KV
+// type): not on other rows, threads, the cut of a prompt into passes, nor the place of pages.
+//
+// Lives of tensors are shorter than Exec promises at large: `add` ends those made before its own
+// operands (a block needs nothing older), and logits live until the next logits() or begin(). So
+// memory is two halves of a block, however deep the model. A pass of a shape seen before allocates
+// nothing.
+//
+// One thread at a time.
+class ServeExec : public Exec {
+ public:
+  // The model outlives the executor; its file is not read again.
+  ServeExec(const Model& model, const ServeExecOptions& options);
+
+  // ---- Caches: SequenceRows::cache names one. ----
+  int32_t create_cache() { return kv_.create(); }
+  // Promises room for `tokens` positions in all; false: not now, and nothing changes. Passes need
+  // no reservation, but begin() fails when pages run out, never within a reservation.
+  [[nodiscard]] bool reserve(int32_t cache, int64_t tokens) { return kv_.reserve(cache, tokens); }
+  void release(int32_t cache) { kv_.release(cache); }
+  int64_t cache_length(int32_t cache) const { return kv_.length(cache); }
+  const KvPool& kv() const { return kv_; }
+
+  // Longest sequence: the option or the model's, and no more than fits the pool alone.
+  int64_t context_length() const { return context_; }
+  IsaLevel isa() const { return kernels_->level; }
+  ThreadPool& pool() { return pool_; }
+  const PreparedWeights& weights() const { return weights_; }
+
+  // ---- Exec ----
+  // Appends the batch's positions to its caches. A sequence with cache -1 gets one for this pass.
+  // Throws invalid_argument for a batch that does not fit its caches, resource_exhausted without
+  // pages; after a throw release the batch's caches.
+  void begin(const Batch& batch) override;
+  Tensor embed(const Embedding& w, const Batch& batch) override;
+  Tensor norm(const Tensor& x, const Norm& w) override;
+  Qkv qkv(const Tensor& x, const AttentionWeights& w, const AttentionConfig& c,
+          const Batch& batch) override;
+  Tensor attend(const Qkv& qkv, const AttentionConfig& c, int layer, const Batch& batch) override;
+  Tensor linear(const Tensor& x, const Linear& w) override;
+  Tensor mlp(const Tensor& x, const MlpWeights& w, Activation activation) override;
+  Tensor add(const Tensor& a, const Tensor& b) override;
+  Tensor take_rows(const Tensor& x, std::span<const int32_t> rows) override;
+  Tensor logits(const Tensor& x, const Linear& head) override;
+
+ protected:
+  Tensor rope(const Tensor& x, int heads, int head_size, const Rope& rope,
+              const Batch& batch) override;
+  Tensor act(const Tensor& x, Activation activation) override;
+  Tensor act_mul(const Tensor& gate, const Tensor& up, Activation activation) override;
+
+ private:
+  OpContext context() { return {kernels_, &pool_}; }
+  Arena& arena() { return arenas_[current_arena_]; }
+  Tensor tensor(int64_t rows, int64_t columns);
+  QuantizedRows& quantised_twin(const Tensor& t);
+  bool fuse_quantise(int64_t columns) const;
+  LinearInput input(const Tensor& x, bool quantised);
+  const RopeTable& rope_table(const Rope& rope) const;
+  void turn_head(const RopeTable& table, int64_t position, float* head) const;
+  void norm_row(const Norm& w, const float* weight, const float* bias, const float* x, int64_t n,
+                float* y) const;
+  // fn(first, last) over rows; on all threads when there is enough work.
+  template <typename Fn>
+  void for_rows(int64_t rows, int64_t elements, Fn fn);
+  void open_caches(const Batch& batch);
+
+  const KernelTable* kernels_;
+  ThreadPool pool_;
+  PreparedWeights weights_;
+  KvPool kv_;
+  int64_t context_;
+  std::vector<RopeTable> ropes_;
+  std::vector<int> layer_in_group_;  // by layer
+
+  Arena arenas_[2];
+  int current_arena_ = 0;
+  Arena logits_arena_;
+  std::vector<QuantizedRows> twins_;  // by Tensor::id
+  std::vector<int32_t> temporary_caches_;
+  std::vector<std::vector<PagedRows>> paged_rows_;  // by group, of this pass
+  PagedAttentionWorkspace attention_workspace_;
+};
+
+}  // namespace strata

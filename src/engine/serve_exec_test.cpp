@@ -1,0 +1,256 @@
+#include "engine/serve_exec.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/allocation_count_for_test.h"
+#include "engine/random_model_for_test.h"
+#include "model/transformer.h"
+
+namespace strata {
+namespace {
+
+ServeExecOptions small(int threads, KvType type = KvType::f16) {
+  ServeExecOptions o;
+  o.threads = threads;
+  o.kv_memory = 64 << 20;
+  o.kv_type = type;
+  o.step_rows = 256;
+  return o;
+}
+
+struct Sequence {
+  std::vector<int32_t> tokens;
+  std::vector<float> logits;  // [T, V], of every position so far
+  int32_t cache = -1;
+  int64_t done = 0;
+};
+
+std::vector<int32_t> random_tokens(int64_t count, int64_t vocabulary, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < count; ++i)
+    tokens.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(vocabulary)));
+  return tokens;
+}
+
+// One pass over the next rows[i] tokens of each sequence.
+void pass(ServeExec& ex, const Model& model, const std::vector<Sequence*>& sequences,
+          const std::vector<int64_t>& rows) {
+  std::vector<int32_t> tokens, positions;
+  std::vector<SequenceRows> parts;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    Sequence& s = *sequences[i];
+    parts.push_back({static_cast<int32_t>(tokens.size()), static_cast<int32_t>(rows[i]),
+                     static_cast<int32_t>(s.done), s.cache});
+    for (int64_t r = 0; r < rows[i]; ++r) {
+      tokens.push_back(s.tokens[static_cast<size_t>(s.done + r)]);
+      positions.push_back(static_cast<int32_t>(s.done + r));
+    }
+  }
+  const Batch batch{tokens, positions, parts};
+  const Tensor hidden = forward_hidden(ex, model.transformer, batch);
+  std::vector<int32_t> all(tokens.size());
+  std::iota(all.begin(), all.end(), 0);
+  const Tensor logits = forward_logits(ex, model.transformer, hidden, all);
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    Sequence& s = *sequences[i];
+    for (int64_t r = 0; r < rows[i]; ++r) {
+      const float* row = logits.row<float>(parts[i].first_row + r);
+      s.logits.insert(s.logits.end(), row, row + logits.columns);
+    }
+    s.done += rows[i];
+  }
+}
+
+// Logits of a sequence on its own, fed in pieces (the last size repeated).
+std::vector<float> alone(ServeExec& ex, const Model& model, const std::vector<int32_t>& tokens,
+                         const std::vector<int64_t>& cuts) {
+  Sequence s;
+  s.tokens = tokens;
+  s.cache = ex.create_cache();
+  const auto length = static_cast<int64_t>(tokens.size());
+  for (size_t i = 0; s.done < length; ++i)
+    pass(ex, model, {&s}, {std::min(cuts[std::min(i, cuts.size() - 1)], length - s.done)});
+  ex.release(s.cache);
+  return s.logits;
+}
+
+std::vector<RandomModelOptions> variants() {
+  std::vector<RandomModelOptions> v(6);
+  v[0].linear_type = TensorType::q4_1;
+  v[0].rope = Rope::Layout::pairs;
+  v[1].qkv_bias = true;
+  v[1].tied_head = false;
+  v[1].linear_type = TensorType::q4_0;
+  v[2].qk_norm = v[2].post_norm = true;
+  v[2].window = 40;
+  v[2].activation = Activation::gelu_tanh;
+  v[3].layer_norm = v[3].learned_positions = true;
+  v[3].gated_mlp = false;
+  v[3].kv_heads = 6;
+  v[3].activation = Activation::gelu_tanh;
+  v[4].linear_type = v[4].embedding_type = TensorType::f16;
+  v[4].head_size = 10;
+  v[4].hidden = 90;
+  v[5].linear_type = TensorType::f32;
+  v[5].head_size = 64;
+  v[5].window = 17;
+  return v;
+}
+
+// Promise 1: 64 sequences of mixed lengths give the same bits alone and in batches, with 1 and 2
+// threads, however their prompts are cut.
+TEST(ServeExec, RowsDependOnTheirSequenceAlone) {
+  for (const RandomModelOptions& options : variants()) {
+    const auto model = random_model(options);
+    std::mt19937 random(options.seed);
+    std::vector<Sequence> sequences(64);
+    std::vector<std::vector<float>> want;
+    ServeExec single(*model, small(1)), both(*model, small(2));
+    for (uint32_t i = 0; i < 64; ++i) {
+      const int64_t length = i < 4 ? 150 + 40 * i : 1 + static_cast<int64_t>(random() % 40);
+      sequences[i].tokens = random_tokens(length, options.vocabulary, i);
+      want.push_back(alone(single, *model, sequences[i].tokens, {256}));
+      if (i < 6) {
+        EXPECT_EQ(alone(both, *model, sequences[i].tokens, {1}), want[i]) << "token by token";
+        EXPECT_EQ(alone(both, *model, sequences[i].tokens, {7, 1, 64, 3}), want[i]);
+      }
+      sequences[i].cache = both.create_cache();
+    }
+    for (bool left = true; left;) {
+      left = false;
+      std::vector<Sequence*> step;
+      std::vector<int64_t> rows;
+      for (Sequence& s : sequences) {
+        const int64_t rest = static_cast<int64_t>(s.tokens.size()) - s.done;
+        if (rest == 0) continue;
+        left = true;
+        if (random() % 3 == 0) continue;
+        step.push_back(&s);
+        rows.push_back(std::min<int64_t>(
+            rest, random() % 2 == 0 ? 1 : 1 + static_cast<int64_t>(random() % 60)));
+      }
+      if (!step.empty()) pass(both, *model, step, rows);
+    }
+    for (size_t i = 0; i < 64; ++i) EXPECT_EQ(sequences[i].logits, want[i]) << i;
+  }
+}
+
+TEST(ServeExec, LaterTokensNeverChangeEarlierLogits) {
+  const auto model = random_model({});
+  ServeExec ex(*model, small(2));
+  std::vector<int32_t> tokens = random_tokens(100, 211, 5);
+  const std::vector<float> want = alone(ex, *model, tokens, {100});
+  for (size_t i = 60; i < 100; ++i) tokens[i] = (tokens[i] + 1) % 211;
+  const std::vector<float> got = alone(ex, *model, tokens, {100});
+  const ptrdiff_t same = 60 * 211;
+  EXPECT_TRUE(std::equal(want.begin(), want.begin() + same, got.begin()));
+  EXPECT_FALSE(std::equal(want.begin() + same, want.end(), got.begin() + same));
+}
+
+TEST(ServeExec, ASequenceWithoutACacheIsWhole) {
+  const auto model = random_model({});
+  ServeExec ex(*model, small(2));
+  Sequence s;
+  s.tokens = random_tokens(70, 211, 6);
+  pass(ex, *model, {&s}, {70});
+  EXPECT_EQ(s.logits, alone(ex, *model, s.tokens, {13}));
+  // Its pages return with the next pass.
+  const int32_t cache = ex.create_cache();
+  Sequence next;
+  next.tokens = {1};
+  next.cache = cache;
+  pass(ex, *model, {&next}, {1});
+  EXPECT_EQ(ex.kv().used_pages(), 1);
+}
+
+TEST(ServeExec, WindowedGroupsHoldNoMoreThanTheWindow) {
+  RandomModelOptions options;
+  options.window = 48;
+  const auto model = random_model(options);
+  ServeExec ex(*model, small(1));
+  const int32_t cache = ex.create_cache();
+  Sequence s;
+  s.tokens = random_tokens(400, 211, 7);
+  s.cache = cache;
+  for (int i = 0; i < 400; ++i) pass(ex, *model, {&s}, {1});
+  int held = 0;
+  for (const int32_t page : ex.kv().page_table(cache, 1)) held += page >= 0;
+  EXPECT_LE(held, 48 / 16 + 1);
+}
+
+TEST(ServeExec, ADecodeStepAllocatesNothing) {
+  const auto model = random_model(variants()[2]);
+  ServeExec ex(*model, small(2));
+  const int32_t cache = ex.create_cache();
+  ASSERT_TRUE(ex.reserve(cache, 400));
+  std::vector<int32_t> token = {1}, position = {0}, row = {0};
+  SequenceRows rows{0, 1, 0, cache};
+  const auto step = [&] {
+    forward_logits(ex, model->transformer,
+                   forward_hidden(ex, model->transformer, {token, position, {&rows, 1}}), row);
+    rows.first_position = ++position[0];
+  };
+  for (int i = 0; i < 320; ++i) step();
+  const int64_t before = allocation_count();
+  for (int i = 0; i < 60; ++i) step();  // within the chunks seen: past 320 lies one chunk more
+  EXPECT_EQ(allocation_count() - before, 0);
+}
+
+TEST(ServeExec, RefusesBatchesThatDoNotFit) {
+  const auto model = random_model({});
+  ServeExecOptions options = small(1);
+  options.context = 64;
+  ServeExec ex(*model, options);
+  EXPECT_EQ(ex.context_length(), 64);
+  const auto code_of = [&](Sequence s, int64_t rows) {
+    try {
+      pass(ex, *model, {&s}, {rows});
+    } catch (const Error& e) {
+      return e.code();
+    }
+    return ErrorCode::internal;
+  };
+  EXPECT_EQ(code_of({random_tokens(65, 211, 1), {}, -1, 0}, 65), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of({{211}, {}, -1, 0}, 1), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of({{-1}, {}, -1, 0}, 1), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of({{1}, {}, 77, 0}, 1), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of({{1, 2, 3}, {}, ex.create_cache(), 2}, 1), ErrorCode::invalid_argument);
+  Sequence fine{{1, 2}, {}, ex.create_cache(), 0};
+  pass(ex, *model, {&fine}, {2});
+  EXPECT_EQ(fine.logits.size(), 2u * 211);
+}
+
+TEST(ServeExec, SaysWhenPagesAreMissing) {
+  const auto model = random_model({});
+  ServeExecOptions options = small(1);
+  options.step_rows = 16;
+  options.kv_memory = 4 * 3 * 2 * 32 * 2 * 2 * 16;  // 4 pages
+  ServeExec ex(*model, options);
+  EXPECT_EQ(ex.context_length(), 64);
+  const int32_t a = ex.create_cache(), b = ex.create_cache();
+  EXPECT_TRUE(ex.reserve(a, 40));
+  EXPECT_FALSE(ex.reserve(b, 17));
+  EXPECT_TRUE(ex.reserve(b, 16));
+  Sequence s{random_tokens(17, 211, 2), {}, b, 0};
+  try {
+    pass(ex, *model, {&s}, {17});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::resource_exhausted);
+  }
+  ex.release(b);
+  Sequence t{random_tokens(40, 211, 3), {}, a, 0};
+  pass(ex, *model, {&t}, {40});
+}
+
+}  // namespace
+}  // namespace strata

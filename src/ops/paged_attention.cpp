@@ -1,0 +1,286 @@
+#include "ops/paged_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+
+namespace strata {
+namespace {
+
+using Unit = PagedAttentionWorkspace::Unit;
+using Split = PagedAttentionWorkspace::Split;
+
+// Queries of a unit: some register tiles, whose running sums stay in the first-level cache beside
+// the chunk's keys and values.
+constexpr int64_t kUnitQueries = 8 * kQueryTile;
+// A decode step is cut by chunks only when a unit still gets this many, and only when there are
+// fewer heads than this many a thread to deal out.
+constexpr int64_t kLeastChunksOfUnit = 4;
+constexpr int64_t kUnitsPerThread = 4;
+// Query-chunk pairs done by the time another thread has woken up.
+constexpr int64_t kSerialWork = 12;
+// Token rows worth storing on several threads.
+constexpr int64_t kSerialStore = 16;
+
+struct Sums {
+  explicit Sums(float* memory, int64_t queries, int64_t padded) {
+    sums = {memory, memory + queries, memory + 2 * queries};
+    floats = queries * (2 + padded);
+  }
+  AttentionSums sums;
+  int64_t floats;
+};
+
+class Call {
+ public:
+  Call(const PagedAttention& a, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& y,
+       PagedAttentionWorkspace& workspace, const OpContext& context)
+      : a_(a),
+        q_(q),
+        k_(k),
+        v_(v),
+        y_(y),
+        w_(workspace),
+        context_(context),
+        kernels_(context.kernels->attention[static_cast<size_t>(a.type)]),
+        group_(a.heads / a.kv_heads),
+        padded_(padded_head(a.head_size)) {}
+
+  void run() {
+    plan();
+    for (const PagedRows& s : a_.sequences) {
+      stored_rows_ += s.rows;
+      stored_before_ = stored_before_ || s.rows > 1;
+    }
+    if (stored_before_) store_all();
+    const int threads = context_.pool->threads();
+    if (w_.scratch.size() < static_cast<size_t>(threads))
+      w_.scratch.resize(static_cast<size_t>(threads));
+    if (work_ <= kSerialWork || threads == 1) {
+      for (const Unit& unit : w_.units) attend(unit, 0);
+      return;
+    }
+    std::atomic<size_t> next = 0;
+    context_.pool->run([&](int thread) {
+      for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < w_.units.size();)
+        attend(w_.units[i], static_cast<size_t>(thread));
+    });
+  }
+
+ private:
+  // First position that the row at `position` sees.
+  int64_t first_seen(int64_t position) const {
+    return a_.window == 0 ? 0 : std::max<int64_t>(0, position - a_.window + 1);
+  }
+
+  void plan() {
+    w_.units.clear();
+    w_.splits.clear();
+    const int64_t block = std::max<int64_t>(1, kUnitQueries / group_);
+    const auto pairs = static_cast<int64_t>(a_.sequences.size()) * a_.kv_heads;
+    const int64_t wanted = kUnitsPerThread * context_.pool->threads();
+    int64_t partial_floats = 0;
+    for (size_t i = 0; i < a_.sequences.size(); ++i) {
+      const PagedRows& s = a_.sequences[i];
+      // The last rows see most: they go first, so that no thread is left with a big one at the end.
+      for (int64_t last = s.rows; last > 0; last -= std::min(block, last)) {
+        const int64_t first = std::max<int64_t>(0, last - block);
+        const int64_t end = s.first_position + last;
+        const int64_t first_chunk = first_seen(s.first_position + first) / kChunkTokens;
+        const int64_t last_chunk = (end + kChunkTokens - 1) / kChunkTokens;
+        const int64_t chunks = last_chunk - first_chunk;
+        work_ += chunks * (last - first) * a_.heads;
+        const int64_t parts = s.rows > 1 || pairs >= wanted || context_.pool->threads() == 1
+                                  ? 1
+                                  : std::min(chunks / kLeastChunksOfUnit, wanted / pairs);
+        for (int32_t head = 0; head < a_.kv_heads; ++head) {
+          Unit unit{static_cast<int32_t>(i), head, first, last, first_chunk, last_chunk, -1};
+          if (parts <= 1) {
+            w_.units.push_back(unit);
+            continue;
+          }
+          unit.split = static_cast<int32_t>(w_.splits.size());
+          w_.splits.push_back({nullptr, first_chunk, chunks, static_cast<int32_t>(parts)});
+          partial_floats += chunks * group_ * (2 + padded_);
+          for (int64_t part = 0; part < parts; ++part) {
+            unit.first_chunk = first_chunk + chunks * part / parts;
+            unit.last_chunk = first_chunk + chunks * (part + 1) / parts;
+            w_.units.push_back(unit);
+          }
+        }
+      }
+    }
+    place_partials(partial_floats);
+  }
+
+  void place_partials(int64_t floats) {
+    const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
+    if (w_.partials.size() < bytes) w_.partials = AlignedBuffer(2 * bytes);
+    if (w_.unfinished_size < w_.splits.size()) {
+      w_.unfinished_size = 2 * w_.splits.size();
+      w_.unfinished = std::make_unique<std::atomic<int32_t>[]>(w_.unfinished_size);
+    }
+    float* next = w_.partials.as<float>();
+    for (size_t i = 0; i < w_.splits.size(); ++i) {
+      w_.splits[i].partials = next;
+      next += w_.splits[i].chunks * group_ * (2 + padded_);
+      w_.unfinished[i].store(w_.splits[i].units, std::memory_order_relaxed);
+    }
+  }
+
+  std::byte* head_page(const PagedRows& s, int32_t head, int64_t position) const {
+    const int64_t page = s.pages[static_cast<size_t>(position / kPageTokens)];
+    return a_.base + page * a_.page_stride + head_bytes() * head;
+  }
+  int64_t head_bytes() const { return head_page_elements(a_.head_size) * kv_type_bytes(a_.type); }
+
+  void store(const PagedRows& s, int64_t row, int32_t head) const {
+    const int64_t position = s.first_position + row;
+    kernels_.store(k_.row<float>(s.first_row + row) + int64_t{head} * a_.head_size,
+                   v_.row<float>(s.first_row + row) + int64_t{head} * a_.head_size, a_.head_size,
+                   static_cast<int>(position % kPageTokens), head_page(s, head, position));
+  }
+
+  // Before the units run, where several of them read what one row stores.
+  void store_all() {
+    const auto store_heads = [&](int64_t begin, int64_t end) {
+      for (int64_t head = begin; head < end; ++head)
+        for (const PagedRows& s : a_.sequences)
+          for (int64_t row = 0; row < s.rows; ++row) store(s, row, static_cast<int32_t>(head));
+    };
+    if (stored_rows_ <= kSerialStore) return store_heads(0, a_.kv_heads);
+    context_.pool->parallel_for(a_.kv_heads, 1, store_heads);
+  }
+
+  // What a thread needs at most: running sums of a unit, one tile's partial sums, and for each query
+  // of a unit two pointers and two positions.
+  struct Scratch {
+    float* running;
+    float* part;
+    const float** q;
+    float** y;
+    int32_t* begin;
+    int32_t* end;
+  };
+  Scratch scratch(size_t thread) {
+    const int64_t queries = std::max<int64_t>(kUnitQueries, group_);
+    const int64_t floats = (queries + kQueryTile) * (2 + padded_);
+    const auto bytes = static_cast<size_t>(queries * 2 * int64_t{sizeof(void*)} +
+                                           (floats + 2 * queries) * int64_t{sizeof(float)});
+    AlignedBuffer& buffer = w_.scratch[thread];
+    if (buffer.size() < bytes) buffer = AlignedBuffer(bytes);
+    Scratch s{};
+    s.q = buffer.as<const float*>();
+    s.y = const_cast<float**>(s.q + queries);
+    s.begin = reinterpret_cast<int32_t*>(s.y + queries);
+    s.end = s.begin + queries;
+    s.running = reinterpret_cast<float*>(s.end + queries);
+    s.part = s.running + queries * (2 + padded_);
+    return s;
+  }
+
+  void attend(const Unit& unit, size_t thread) {
+    const PagedRows& s = a_.sequences[static_cast<size_t>(unit.sequence)];
+    const int64_t end = s.first_position + unit.last_row;
+    // A row on its own is stored by the unit that reads it: the one with the last chunk.
+    if (!stored_before_ && unit.last_chunk * kChunkTokens >= end) store(s, 0, unit.kv_head);
+
+    Scratch m = scratch(thread);
+    const auto queries = static_cast<int>((unit.last_row - unit.first_row) * group_);
+    for (int i = 0; i < queries; ++i) {
+      const int64_t row = unit.first_row + i / group_;
+      const int64_t head = int64_t{unit.kv_head} * group_ + i % group_;
+      const int64_t position = s.first_position + row;
+      m.q[i] = q_.row<float>(s.first_row + row) + head * a_.head_size;
+      m.y[i] = y_.row<float>(s.first_row + row) + head * a_.head_size;
+      m.begin[i] = static_cast<int32_t>(first_seen(position));
+      m.end[i] = static_cast<int32_t>(position + 1);
+    }
+    const KvHead kv{a_.base + head_bytes() * unit.kv_head, s.pages.data(), a_.page_stride,
+                    a_.head_size};
+    const auto tile_of = [&](int first, int count) {
+      return AttentionQueries{m.q + first, m.begin + first, m.end + first, count, a_.scale};
+    };
+
+    if (unit.split >= 0) {
+      const Split& split = w_.splits[static_cast<size_t>(unit.split)];
+      for (int64_t c = unit.first_chunk; c < unit.last_chunk; ++c)
+        kernels_.chunk(kv, tile_of(0, queries), static_cast<int32_t>(c),
+                       partial(split, c - split.first_chunk, queries).sums);
+      // Whoever finishes last merges, in the order of chunks; acq_rel shows it the others' sums.
+      auto& left = w_.unfinished[static_cast<size_t>(unit.split)];
+      if (left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+      const Sums running = empty(m.running, queries);
+      for (int64_t c = 0; c < split.chunks; ++c)
+        kernels_.merge(running.sums, partial(split, c, queries).sums, queries, a_.head_size);
+      kernels_.finish(running.sums, queries, a_.head_size, m.y);
+      return;
+    }
+
+    const Sums running = empty(m.running, queries);
+    const Sums part(m.part, kQueryTile, padded_);
+    for (int64_t c = unit.first_chunk; c < unit.last_chunk; ++c) {
+      for (int first = 0; first < queries; first += kQueryTile) {
+        const int count = std::min(kQueryTile, queries - first);
+        const AttentionSums into{running.sums.m + first, running.sums.l + first,
+                                 running.sums.o + first * padded_};
+        kernels_.chunk(kv, tile_of(first, count), static_cast<int32_t>(c), part.sums);
+        kernels_.merge(into, part.sums, count, a_.head_size);
+      }
+    }
+    kernels_.finish(running.sums, queries, a_.head_size, m.y);
+  }
+
+  Sums partial(const Split& split, int64_t chunk, int64_t queries) const {
+    return Sums(split.partials + chunk * queries * (2 + padded_), queries, padded_);
+  }
+  Sums empty(float* memory, int64_t queries) const {
+    const Sums s(memory, queries, padded_);
+    std::fill_n(s.sums.m, queries, -std::numeric_limits<float>::infinity());
+    std::fill_n(s.sums.l, queries * (1 + padded_), 0.0f);  // l and, behind it, o
+    return s;
+  }
+
+  const PagedAttention& a_;
+  const Tensor &q_, &k_, &v_, &y_;
+  PagedAttentionWorkspace& w_;
+  const OpContext& context_;
+  const AttentionKernels& kernels_;
+  const int group_;  // query heads of a KV head
+  const int64_t padded_;
+  int64_t work_ = 0;  // query-chunk pairs
+  int64_t stored_rows_ = 0;
+  bool stored_before_ = false;
+};
+
+void check(const PagedAttention& a, const char* operand, const Tensor& t, int64_t rows, int heads) {
+  if (t.dtype != DType::f32 || t.rows != rows || t.columns != int64_t{heads} * a.head_size)
+    fail(ErrorCode::invalid_argument,
+         "paged_attention: {} is [{}, {}], wanted [{}, {} heads of {}] (f32)", operand, t.rows,
+         t.columns, rows, heads, a.head_size);
+}
+
+}  // namespace
+
+void paged_attention(const PagedAttention& a, const Tensor& q, const Tensor& k, const Tensor& v,
+                     const Tensor& y, PagedAttentionWorkspace& workspace,
+                     const OpContext& context) {
+  STRATA_ASSERT(a.kv_heads > 0 && a.heads % a.kv_heads == 0 && a.head_size > 0);
+  check(a, "q", q, q.rows, a.heads);
+  check(a, "k", k, q.rows, a.kv_heads);
+  check(a, "v", v, q.rows, a.kv_heads);
+  check(a, "y", y, q.rows, a.heads);
+  for (const PagedRows& s : a.sequences) {
+    const int64_t end = s.first_position + s.rows;
+    STRATA_ASSERT(s.first_row >= 0 && s.first_row + s.rows <= q.rows && s.first_position >= 0);
+    if (end > static_cast<int64_t>(s.pages.size()) * kPageTokens || end > (int64_t{1} << 31) - 64)
+      fail(ErrorCode::invalid_argument,
+           "paged_attention: positions up to {}, the page table holds {}", end,
+           static_cast<int64_t>(s.pages.size()) * kPageTokens);
+  }
+  Call(a, q, k, v, y, workspace, context).run();
+}
+
+}  // namespace strata

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/aligned.h"
+#include "kernels/attention.h"
+#include "ops/context.h"
+#include "tensor/tensor.h"
+
+namespace strata {
+
+// Rows of the batch that belong to one sequence, and where its positions lie in the cache.
+struct PagedRows {
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  int64_t first_position = 0;
+  std::span<const int32_t> pages;  // covers positions below first_position + rows
+};
+
+// One layer's attention over a paged cache.
+struct PagedAttention {
+  KvType type = KvType::f16;
+  std::byte* base = nullptr;  // the layer's part of page 0
+  int64_t page_stride = 0;    // bytes from page to page
+  int heads = 0;              // H, a multiple of kv_heads
+  int kv_heads = 0;           // Hk
+  int head_size = 0;          // Dh
+  float scale = 1;            // of q . k
+  int64_t window = 0;         // a query sees positions above its own - window; 0: all
+  std::span<const PagedRows> sequences = {};
+};
+
+// Memory between calls, so that a call of a size seen before allocates nothing. One per executor.
+class PagedAttentionWorkspace {
+ public:
+  struct Unit {
+    int32_t sequence = 0;
+    int32_t kv_head = 0;
+    int64_t first_row = 0, last_row = 0;      // of the sequence
+    int64_t first_chunk = 0, last_chunk = 0;  // [first, last)
+    int32_t split = -1;                       // index of its pair among those cut by chunks
+  };
+  // A (sequence, KV head) whose chunks are dealt out to several units.
+  struct Split {
+    float* partials = nullptr;  // sums of one chunk after the other
+    int64_t first_chunk = 0, chunks = 0;
+    int32_t units = 0;
+  };
+  std::vector<Unit> units;
+  std::vector<Split> splits;
+  std::unique_ptr<std::atomic<int32_t>[]> unfinished;  // units of each split
+  size_t unfinished_size = 0;
+  AlignedBuffer partials;
+  std::vector<AlignedBuffer> scratch;  // by thread
+};
+
+// Appends the rows' k and v [N, Hk * Dh] to the cache, then y [N, H * Dh] = causal attention of q
+// [N, H * Dh], defined chunk by chunk in kernels/attention.h: a row's result depends on its q and
+// on its sequence's stored keys and values alone, bit for bit; neither on other rows, nor on how a
+// prompt was cut into calls, nor on pages, threads or the split of the work.
+// Throws Error{invalid_argument} naming the operand when shapes do not match.
+void paged_attention(const PagedAttention& a, const Tensor& q, const Tensor& k, const Tensor& v,
+                     const Tensor& y, PagedAttentionWorkspace& workspace, const OpContext& context);
+
+}  // namespace strata

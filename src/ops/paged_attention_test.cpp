@@ -1,0 +1,218 @@
+#include "ops/paged_attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels/ref/attention.h"
+#include "numeric/half.h"
+#include "tensor/arena.h"
+
+namespace strata {
+namespace {
+
+struct Model {
+  int heads, kv_heads, head_size;
+  int64_t window;
+};
+
+// A sequence's rows, and what the op made of them.
+struct Sequence {
+  std::vector<float> q, k, v, y;  // [T, heads * Dh]
+  int64_t length = 0;             // stored so far
+  std::vector<int32_t> pages;
+};
+
+class Layer {
+ public:
+  Layer(const Model& model, int64_t pages, KvType type = KvType::f16)
+      : model_(model),
+        type_(type),
+        stride_(model.kv_heads * head_page_elements(model.head_size) * kv_type_bytes(type)) {
+    memory_.assign(static_cast<size_t>(stride_ * pages), std::byte{0xff});  // NaN in every type
+    for (int32_t i = 0; i < pages; ++i) free_.push_back(i);
+  }
+
+  void shuffle(uint32_t seed) { std::shuffle(free_.begin(), free_.end(), std::mt19937(seed)); }
+
+  // One call for the next rows[i] rows of each sequence.
+  void step(const std::vector<Sequence*>& sequences, const std::vector<int64_t>& rows,
+            ThreadPool& pool) {
+    const int64_t q_width = int64_t{model_.heads} * model_.head_size;
+    const int64_t k_width = int64_t{model_.kv_heads} * model_.head_size;
+    int64_t total = 0;
+    for (const int64_t r : rows) total += r;
+    Arena arena;
+    const Tensor q = arena.tensor(DType::f32, total, q_width);
+    const Tensor k = arena.tensor(DType::f32, total, k_width);
+    const Tensor v = arena.tensor(DType::f32, total, k_width);
+    const Tensor y = arena.tensor(DType::f32, total, q_width);
+    std::vector<PagedRows> paged;
+    int64_t row = 0;
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      Sequence& s = *sequences[i];
+      while (static_cast<int64_t>(s.pages.size()) * kPageTokens < s.length + rows[i]) {
+        s.pages.push_back(free_.back());
+        free_.pop_back();
+      }
+      for (int64_t r = 0; r < rows[i]; ++r) {
+        std::copy_n(s.q.data() + (s.length + r) * q_width, q_width, q.row<float>(row + r));
+        std::copy_n(s.k.data() + (s.length + r) * k_width, k_width, k.row<float>(row + r));
+        std::copy_n(s.v.data() + (s.length + r) * k_width, k_width, v.row<float>(row + r));
+      }
+      paged.push_back({row, rows[i], s.length, s.pages});
+      row += rows[i];
+    }
+    PagedAttention a{.type = type_,
+                     .base = memory_.data(),
+                     .page_stride = stride_,
+                     .heads = model_.heads,
+                     .kv_heads = model_.kv_heads,
+                     .head_size = model_.head_size,
+                     .scale = 0.3f,
+                     .window = model_.window,
+                     .sequences = paged};
+    const OpContext context{&kernel_table(isa_level()), &pool};
+    paged_attention(a, q, k, v, y, workspace_, context);
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      Sequence& s = *sequences[i];
+      for (int64_t r = 0; r < rows[i]; ++r) {
+        const float* out = y.row<float>(paged[i].first_row + r);
+        s.y.insert(s.y.end(), out, out + q_width);
+      }
+      s.length += rows[i];
+    }
+  }
+
+ private:
+  Model model_;
+  KvType type_;
+  int64_t stride_;
+  std::vector<std::byte> memory_;
+  std::vector<int32_t> free_;
+  PagedAttentionWorkspace workspace_;
+};
+
+Sequence random_sequence(const Model& model, int64_t tokens, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  const auto fill = [&](std::vector<float>& v, int heads) {
+    v.resize(static_cast<size_t>(tokens * heads * model.head_size));
+    for (float& x : v) x = normal(random);
+  };
+  Sequence s;
+  fill(s.q, model.heads);
+  fill(s.k, model.kv_heads);
+  fill(s.v, model.kv_heads);
+  return s;
+}
+
+// The whole sequence in calls of the given sizes, the last repeated.
+std::vector<float> run_alone(const Model& model, Sequence s, const std::vector<int64_t>& cuts,
+                             int threads, uint32_t shuffle = 0) {
+  const auto tokens = static_cast<int64_t>(s.q.size()) / (int64_t{model.heads} * model.head_size);
+  ThreadPool pool(threads);
+  Layer layer(model, tokens / kPageTokens + 1);
+  if (shuffle != 0) layer.shuffle(shuffle);
+  for (size_t i = 0; s.length < tokens; ++i)
+    layer.step({&s}, {std::min(cuts[std::min(i, cuts.size() - 1)], tokens - s.length)}, pool);
+  return s.y;
+}
+
+constexpr Model kModels[] = {
+    {9, 3, 64, 0}, {4, 4, 10, 0}, {6, 1, 16, 70}, {14, 2, 32, 64}, {60, 1, 8, 0}, {2, 2, 6, 1},
+};
+
+TEST(PagedAttention, AgreesWithTheNaiveTwin) {
+  for (const Model& model : kModels) {
+    const int64_t tokens = 150;
+    Sequence s = random_sequence(model, tokens, 3);
+    const std::vector<float> y = run_alone(model, s, {tokens}, 2);
+    for (int head = 0; head < model.heads; ++head) {
+      const int kv_head = head / (model.heads / model.kv_heads);
+      std::vector<float> keys, values;
+      for (int64_t t = 0; t < tokens; ++t)
+        for (int d = 0; d < model.head_size; ++d) {
+          const auto i = static_cast<size_t>((t * model.kv_heads + kv_head) * model.head_size + d);
+          keys.push_back(decode_f16(encode_f16(s.k[i])));
+          values.push_back(decode_f16(encode_f16(s.v[i])));
+        }
+      for (int64_t t = 0; t < tokens; ++t) {
+        const int64_t at = (t * model.heads + head) * model.head_size;
+        const auto ref = ref::attention(
+            s.q.data() + at, keys.data(), values.data(), model.head_size, static_cast<double>(0.3f),
+            model.window == 0 ? 0 : std::max<int64_t>(0, t - model.window + 1), t + 1);
+        // The bound of kernels/attention_test.cpp.
+        const double relative =
+            0x1p-24 * (2 * (model.head_size + 6) * ref.score_scale + 2 * 64 + 16 * 4);
+        for (int d = 0; d < model.head_size; ++d)
+          ASSERT_NEAR(y[static_cast<size_t>(at + d)], ref.y[static_cast<size_t>(d)],
+                      relative * ref.value[static_cast<size_t>(d)])
+              << "H " << model.heads << " head " << head << " t " << t;
+      }
+    }
+  }
+}
+
+TEST(PagedAttention, AnyCutAnyThreadsAnyPagesGiveTheSameBits) {
+  for (const Model& model : kModels) {
+    const Sequence s = random_sequence(model, 700, 4);
+    const std::vector<float> whole = run_alone(model, s, {700}, 1);
+    EXPECT_EQ(run_alone(model, s, {700}, 2), whole);
+    EXPECT_EQ(run_alone(model, s, {1}, 2, 5), whole) << "token by token";
+    EXPECT_EQ(run_alone(model, s, {64}, 1), whole);
+    EXPECT_EQ(run_alone(model, s, {5, 17, 1, 1, 300, 63, 1}, 3, 9), whole);
+  }
+}
+
+TEST(PagedAttention, AloneAndInABatchGiveTheSameBits) {
+  const Model model = kModels[0];
+  std::vector<Sequence> sequences;
+  std::vector<std::vector<float>> alone;
+  for (uint32_t i = 0; i < 12; ++i) {
+    sequences.push_back(random_sequence(model, 20 + 37 * i, 100 + i));
+    alone.push_back(run_alone(model, sequences.back(), {1000}, 1));
+  }
+  ThreadPool pool(2);
+  Layer layer(model, 400);
+  layer.shuffle(1);
+  std::mt19937 random(2);
+  for (bool left = true; left;) {
+    left = false;
+    std::vector<Sequence*> step;
+    std::vector<int64_t> rows;
+    for (Sequence& s : sequences) {
+      const int64_t rest = static_cast<int64_t>(s.q.size()) / (9 * 64) - s.length;
+      if (rest == 0) continue;
+      left = true;
+      if (random() % 4 == 0) continue;
+      step.push_back(&s);
+      rows.push_back(std::min<int64_t>(rest, random() % 2 == 0 ? 1 : 1 + random() % 90));
+    }
+    layer.step(step, rows, pool);
+  }
+  for (size_t i = 0; i < sequences.size(); ++i) EXPECT_EQ(sequences[i].y, alone[i]) << i;
+}
+
+TEST(PagedAttention, RefusesShapesThatDoNotMatch) {
+  Arena arena;
+  ThreadPool pool(1);
+  PagedAttentionWorkspace workspace;
+  const OpContext context{&kernel_table(IsaLevel::scalar), &pool};
+  PagedAttention a{.heads = 4, .kv_heads = 2, .head_size = 8, .sequences = {}};
+  const Tensor q = arena.tensor(DType::f32, 3, 32), k = arena.tensor(DType::f32, 3, 16);
+  const Tensor wrong = arena.tensor(DType::f32, 3, 24);
+  EXPECT_THROW(paged_attention(a, q, wrong, k, q, workspace, context), Error);
+  EXPECT_THROW(paged_attention(a, wrong, k, k, q, workspace, context), Error);
+  const std::vector<int32_t> pages = {0};
+  const PagedRows rows{0, 3, 15, pages};
+  a.sequences = {&rows, 1};
+  EXPECT_THROW(paged_attention(a, q, k, k, q, workspace, context), Error);
+}
+
+}  // namespace
+}  // namespace strata
