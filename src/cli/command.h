@@ -24,6 +24,9 @@ struct GlobalOptions {
   bool quiet = false;
 };
 
+// Runs the program and returns its exit status; nothing is thrown.
+int guarded_main(int argc, char** argv);
+
 // Adds --json and --quiet to a command.
 void add_common_options(CLI::App& command, GlobalOptions& options);
 

@@ -87,6 +87,21 @@ int run_program(int argc, char** argv) {
 
 }  // namespace
 
+int guarded_main(int argc, char** argv) {
+  try {
+    return run_program(argc, argv);
+  } catch (const Error& e) {
+    print_error(e.what());
+    return exit_status(e.code());
+  } catch (const std::bad_alloc&) {
+    print_error("out of memory");
+    return kNoMemory;
+  } catch (const std::exception& e) {
+    print_error(e.what());
+    return kFailed;
+  }
+}
+
 void add_common_options(CLI::App& command, GlobalOptions& options) {
   command.add_flag("--json", options.json,
                    "print one JSON object on stdout and nothing else there");
@@ -108,18 +123,4 @@ void print_json(const std::string& text) {
 
 }  // namespace strata::cli
 
-int main(int argc, char** argv) {
-  using namespace strata::cli;
-  try {
-    return run_program(argc, argv);
-  } catch (const strata::Error& e) {
-    print_error(e.what());
-    return exit_status(e.code());
-  } catch (const std::bad_alloc&) {
-    print_error("out of memory");
-    return kNoMemory;
-  } catch (const std::exception& e) {
-    print_error(e.what());
-    return kFailed;
-  }
-}
+int main(int argc, char** argv) { return strata::cli::guarded_main(argc, argv); }

@@ -34,10 +34,16 @@ class LoadedEngine final : public Engine {
     ServeExecOptions exec;
     exec.threads = options_.threads;
     exec.kv_type = options_.kv_type;
-    exec.kv_bytes = budget.kv_bytes;
-    exec.max_rows = options_.batch_tokens;
+    exec.kv_memory = budget.kv_bytes;
+    exec.context = budget.context;
+    exec.max_sequences = options_.max_running;
+    exec.step_rows = options_.batch_tokens;
     exec.progress = options_.progress;
     auto serve = std::make_unique<ServeExec>(*model_, exec);
+    if (serve->context_length() < options_.context)
+      log_warning("the context is {} tokens instead of {}: the KV pool of {} MiB holds no more",
+                  serve->context_length(), options_.context, options_.kv_memory >> 20);
+    options_.context = std::min(options_.context, serve->context_length());
 
     LoopOptions loop;
     loop.max_running = options_.max_running;

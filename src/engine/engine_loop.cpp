@@ -272,14 +272,13 @@ void EngineLoop::retire() {
 }
 
 void EngineLoop::publish_stats() {
-  const KvPoolStats pages = exec_->kv_stats();
+  const KvPool& pages = exec_->kv();
   const std::lock_guard lock(mutex_);
   stats_.running = 0;
   stats_.waiting = static_cast<int>(submitted_.size());
   for (const auto& request : active_) ++(request->admitted ? stats_.running : stats_.waiting);
-  stats_.pages_total = pages.total;
-  stats_.pages_used = pages.used;
-  stats_.pages_cached = pages.cached;
+  stats_.pages_total = pages.total_pages();
+  stats_.pages_used = pages.used_pages();
   stats_.drain_tokens_per_second = drained_tokens_per_second_;
 }
 

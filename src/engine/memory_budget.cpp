@@ -6,8 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "engine/kv_pool.h"
+#include "engine/serve_exec.h"
 
 namespace strata {
 namespace {
@@ -16,7 +15,6 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kMostKvByDefault = uint64_t{4} << 30;
 // For activations, logits, tokenizer and the program itself.
 constexpr uint64_t kWorkingMemory = 100 * kMiB;
-constexpr int64_t kSmallestContext = 16;
 
 uint64_t number_in_file(const char* path, uint64_t otherwise) {
   std::ifstream stream(path);
@@ -61,50 +59,41 @@ uint64_t available_memory() { return std::min(mem_available(), cgroup_room()); }
 MemoryBudget plan_engine_memory(const Model& model, const EngineOptions& options) {
   MemoryBudget budget;
   budget.weight_bytes = model.store->file_bytes();
-  const uint64_t page = kv_bytes_per_page(model, options.kv_type);
+  budget.context = options.context > 0 ? std::min(options.context, model.config.context_length)
+                                       : model.config.context_length;
+  const KvShape shape = kv_shape(model, options.kv_type);
+  const auto pool_for = [&](int64_t tokens, int64_t step_rows) {
+    uint64_t bytes = 0;
+    for (size_t g = 0; g < shape.groups.size(); ++g)
+      bytes += static_cast<uint64_t>(shape.page_bytes(g)) *
+               static_cast<uint64_t>(shape.most_pages(g, tokens, step_rows));
+    return bytes;
+  };
   const uint64_t available = available_memory();
   const uint64_t fixed = budget.weight_bytes + kWorkingMemory;
-  const uint64_t smallest = page * static_cast<uint64_t>(kSmallestContext / kKvPageTokens + 1);
+  const uint64_t smallest = pool_for(options.batch_tokens, options.batch_tokens);
   if (fixed + smallest > available)
     fail(
         ErrorCode::resource_exhausted,
-        "{}: {} MiB of memory are free, {} MiB are needed for the weights and {} MiB for working "
-        "memory "
-        "and the smallest KV cache: {} MiB are missing; a model of at most {} MiB would fit",
-        model.path.string(), available / kMiB, mib(budget.weight_bytes),
-        mib(kWorkingMemory + smallest), mib(fixed + smallest - available),
+        "{}: {} MiB of memory are free, {} MiB are needed ({} for the weights, {} for the smallest "
+        "KV cache, {} to work in): {} MiB are missing; a file of at most {} MiB would fit",
+        model.path.string(), available / kMiB, mib(fixed + smallest), mib(budget.weight_bytes),
+        mib(smallest), mib(kWorkingMemory), mib(fixed + smallest - available),
         available > kWorkingMemory + smallest ? (available - kWorkingMemory - smallest) / kMiB : 0);
-
-  const int64_t wanted_context = options.context > 0
-                                     ? std::min(options.context, model.config.context_length)
-                                     : model.config.context_length;
-  const auto pages_for = [&](int64_t tokens) {
-    return static_cast<uint64_t>((tokens + kKvPageTokens - 1) / kKvPageTokens);
-  };
-  budget.kv_bytes = options.kv_memory;
-  if (budget.kv_bytes == 0) {
+  if (options.kv_memory == 0) {
     const uint64_t useful =
-        static_cast<uint64_t>(options.max_running) * pages_for(wanted_context) * page;
+        static_cast<uint64_t>(options.max_running) * pool_for(budget.context, options.batch_tokens);
     budget.kv_bytes =
         std::max(smallest, std::min({(available - fixed) / 4, kMostKvByDefault, useful}));
-  } else if (fixed + budget.kv_bytes > available) {
+    return budget;
+  }
+  budget.kv_bytes = options.kv_memory;
+  if (fixed + budget.kv_bytes > available)
     fail(ErrorCode::resource_exhausted,
-         "--kv-memory: {} MiB asked; {} MiB are free, of which the weights and working memory take "
-         "{}: "
+         "--kv-memory: {} MiB asked; {} MiB are free, of which weights and working memory take {}: "
          "{} MiB are missing; at most {} MiB would fit",
          mib(budget.kv_bytes), available / kMiB, mib(fixed),
          mib(fixed + budget.kv_bytes - available), (available - fixed) / kMiB);
-  } else if (budget.kv_bytes < smallest) {
-    fail(ErrorCode::invalid_argument, "--kv-memory: {} bytes asked; this model needs at least {}",
-         budget.kv_bytes, smallest);
-  }
-  const uint64_t pages = budget.kv_bytes / page;
-  const int64_t held = static_cast<int64_t>(
-      std::min<uint64_t>(pages * kKvPageTokens, std::numeric_limits<int32_t>::max()));
-  budget.context = std::min(wanted_context, held);
-  if (budget.context < wanted_context)
-    log_warning("the context is {} tokens instead of {}: the KV pool of {} MiB holds no more",
-                budget.context, wanted_context, budget.kv_bytes / kMiB);
   return budget;
 }
 

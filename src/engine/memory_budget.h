@@ -10,7 +10,7 @@ namespace strata {
 struct MemoryBudget {
   uint64_t weight_bytes = 0;
   uint64_t kv_bytes = 0;
-  int64_t context = 0;  // tokens; clamped to what the pool holds
+  int64_t context = 0;  // tokens: the option or the model's
 };
 
 // How much memory is free for this process: MemAvailable, less under a cgroup limit.

@@ -86,12 +86,13 @@ std::string template_of_config(const Json& config) {
 
 ModelFiles load_model_files(const Model& model) {
   ModelFiles files;
-  files.tokenizer = load_tokenizer(model.path);
   if (const auto* gguf = dynamic_cast<const GgufStore*>(model.store.get())) {
+    files.tokenizer = tokenizer_from_gguf(gguf->metadata());
     if (const auto source = gguf->metadata().find_string("tokenizer.chat_template"))
       files.chat_template = *source;
     return files;
   }
+  files.tokenizer = load_tokenizer(model.path);
   read_generation_config(model.path, files);
   files.chat_template = read_text_file(model.path / "chat_template.jinja");
   if (files.chat_template.empty())

@@ -14,23 +14,6 @@ namespace {
 // Elements of row-wise work that are done before another thread has woken up.
 constexpr int64_t kSerialElements = 16'384;
 
-KvShape kv_shape(const Model& model, KvType type) {
-  const std::vector<BlockConfig>& configs = model.transformer.block_configs;
-  STRATA_ASSERT(!configs.empty());
-  KvShape shape;
-  shape.kv_heads = configs[0].attention.kv_heads;
-  shape.head_size = configs[0].attention.head_size;
-  shape.type = type;
-  for (const BlockConfig& c : configs)
-    if (c.attention.kv_heads != shape.kv_heads || c.attention.head_size != shape.head_size)
-      fail(ErrorCode::unsupported,
-           "serve: layers with different key shapes ({} heads of {}, {} heads of {})",
-           shape.kv_heads, shape.head_size, c.attention.kv_heads, c.attention.head_size);
-  for (const LayerGroup& g : model.layer_groups)
-    shape.groups.push_back({g.window, static_cast<int>(g.layers.size())});
-  return shape;
-}
-
 int64_t wanted_context(const Model& model, const ServeExecOptions& options) {
   const int64_t own = model.config.context_length;
   return options.context > 0 ? std::min(options.context, own) : own;
@@ -60,6 +43,23 @@ const RowKernels::Activations& activation_kernels(const RowKernels& rows, Activa
 }
 
 }  // namespace
+
+KvShape kv_shape(const Model& model, KvType type) {
+  const std::vector<BlockConfig>& configs = model.transformer.block_configs;
+  STRATA_ASSERT(!configs.empty());
+  KvShape shape;
+  shape.kv_heads = configs[0].attention.kv_heads;
+  shape.head_size = configs[0].attention.head_size;
+  shape.type = type;
+  for (const BlockConfig& c : configs)
+    if (c.attention.kv_heads != shape.kv_heads || c.attention.head_size != shape.head_size)
+      fail(ErrorCode::unsupported,
+           "serve: layers with different key shapes ({} heads of {}, {} heads of {})",
+           shape.kv_heads, shape.head_size, c.attention.kv_heads, c.attention.head_size);
+  for (const LayerGroup& g : model.layer_groups)
+    shape.groups.push_back({g.window, static_cast<int>(g.layers.size())});
+  return shape;
+}
 
 uint64_t default_kv_memory() {
   constexpr uint64_t kMost = uint64_t{4} << 30;

@@ -30,6 +30,9 @@ struct ServeExecOptions {
   std::function<void(double)> progress = nullptr;  // share of the weights packed; may be empty
 };
 
+// What a model keeps per token, and which of its layers forget alike.
+KvShape kv_shape(const Model& model, KvType type);
+
 // A quarter of the memory that is available now, at most 4 GiB.
 uint64_t default_kv_memory();
 

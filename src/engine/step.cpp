@@ -22,14 +22,12 @@ void for_each_logits(ServeExec& exec, const Transformer& model, const Tensor& hi
                      const std::vector<int32_t>& rows, Use use) {
   for (size_t begin = 0; begin < rows.size(); begin += kLogitRows) {
     const size_t count = std::min(rows.size() - begin, static_cast<size_t>(kLogitRows));
-    const auto mark = exec.mark();
     const Tensor logits =
         forward_logits(exec, model, hidden, std::span(rows).subspan(begin, count));
     for (size_t i = 0; i < count; ++i) {
       const float* row = logits.row<float>(static_cast<int64_t>(i));
       use(begin + i, std::span<const float>(row, static_cast<size_t>(logits.columns)));
     }
-    exec.rewind(mark);
   }
 }
 
@@ -116,14 +114,12 @@ void Step::pool_embeddings(ServeExec& exec, const Tensor& hidden) {
     if (!part.request->request.embedding) continue;
     std::vector<int32_t> rows;
     for (int32_t i = 0; i < part.rows; ++i) rows.push_back(part.first_row + i);
-    const auto mark = exec.mark();
     const Tensor states = exec.norm(exec.take_rows(hidden, rows), model_->transformer.output_norm);
     std::vector<double>& sum = part.request->embedding_sum;
     sum.resize(static_cast<size_t>(states.columns));
     for (int64_t r = 0; r < states.rows; ++r)
       for (int64_t c = 0; c < states.columns; ++c)
         sum[static_cast<size_t>(c)] += static_cast<double>(states.row<float>(r)[c]);
-    exec.rewind(mark);
     if (!part.ends_prompt()) continue;
     double squares = 0;
     for (double v : sum) squares += v * v;

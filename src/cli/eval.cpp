@@ -1,0 +1,122 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/engine_options.h"
+#include "engine/model_files.h"
+#include "engine/serve_exec.h"
+#include "eval/perplexity.h"
+
+namespace strata::cli {
+namespace {
+
+struct EvalFlags {
+  GlobalOptions global;
+  EngineFlags engine;
+  std::string model;
+  std::string file;
+  int64_t context = 512;
+  int64_t chunks = 0;
+};
+
+// A line on stderr with the share done and the time left; only on a terminal.
+class Progress {
+ public:
+  Progress(std::string what, bool quiet)
+      : what_(std::move(what)), visible_(!quiet && isatty(STDERR_FILENO) == 1) {}
+  ~Progress() {
+    if (visible_) fmt::print(stderr, "\r\033[K");
+  }
+  void show(double share) {
+    if (!visible_ || share <= 0) return;
+    const double passed = std::chrono::duration<double>(Clock::now() - begin_).count();
+    fmt::print(stderr, "\r{}: {:3.0f} %, {:.0f} s left \033[K", what_, share * 100,
+               passed / share - passed);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string what_;
+  bool visible_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+int perplexity_command(const EvalFlags& flags) {
+  const std::string text = read_file(flags.file);
+  const auto model = load_model(resolve_model_path(flags.model), {flags.engine.strict});
+  const ModelFiles files = load_model_files(*model);
+  const std::vector<TokenId> tokens = files.tokenizer->encode(text);
+
+  ServeExecOptions options;
+  options.threads = flags.engine.threads;
+  options.kv_type = engine_options(flags.engine).kv_type;
+  options.context = flags.context;
+  ServeExec exec(*model, options);
+  Progress progress("perplexity", flags.global.quiet);
+  PerplexityOptions scoring;
+  scoring.context = flags.context;
+  scoring.chunks = flags.chunks;
+  if (files.tokenizer->specials().add_bos) scoring.first_token = files.tokenizer->specials().bos;
+  scoring.progress = [&](double share) {
+    progress.show(share);
+    stop_if_interrupted();
+  };
+  const PerplexityResult result = perplexity(exec, *model, tokens, scoring);
+  if (flags.global.json) {
+    OrderedJson out;
+    out["perplexity"] = result.perplexity;
+    out["nll"] = result.nll;
+    out["stderr"] = result.standard_error;
+    out["tokens"] = result.tokens;
+    out["isa"] = isa_level_name(exec.isa());
+    out["kv_type"] = flags.engine.kv_type;
+    print_json(to_json_text(out));
+  } else {
+    fmt::print("perplexity {:.4f} +- {:.4f} over {} tokens (windows of {}, {}, KV {})\n",
+               result.perplexity, result.standard_error, result.tokens, flags.context,
+               isa_level_name(exec.isa()), flags.engine.kv_type);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Run& run) {
+  const auto flags = std::make_shared<EvalFlags>();
+  CLI::App& command = *app.add_subcommand("eval", "measures a model");
+  command.footer(
+      "Example: strata eval smollm2-135m perplexity --file wikitext2-test.txt --context 512 "
+      "--chunks 20");
+  command.add_option("MODEL", flags->model, "catalogue name, .gguf file or folder")->required();
+  command.require_subcommand(1);
+  CLI::App& perplexity = *command.add_subcommand("perplexity",
+                                                 "of a text, scored in windows as llama-perplexity "
+                                                 "does: the second half of each window counts");
+  perplexity.footer(
+      "Example: strata eval smollm2-135m perplexity --file wikitext2-test.txt --chunks 20");
+  perplexity.add_option("--file", flags->file, "the text")->required();
+  perplexity.add_option("--context", flags->context, "tokens of a window")
+      ->check(CLI::Range(int64_t{4}, int64_t{1} << 30))
+      ->capture_default_str();
+  perplexity.add_option("--chunks", flags->chunks, "windows to score; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  perplexity.add_option("--threads", flags->engine.threads, "threads; 0: every usable core")
+      ->check(CLI::Range(0, 1024));
+  perplexity
+      .add_option("--kv-type", flags->engine.kv_type,
+                  "number format of the KV cache: f16, bf16 or f32")
+      ->check(CLI::IsMember({"f16", "bf16", "f32"}))
+      ->capture_default_str();
+  perplexity.add_flag("--strict", flags->engine.strict,
+                      "unknown keys in the model's metadata are errors");
+  add_common_options(perplexity, flags->global);
+  perplexity.callback([flags, &run] { run = [flags] { return perplexity_command(*flags); }; });
+}
+
+}  // namespace strata::cli
