@@ -204,6 +204,8 @@ STRATA_SIMD void accumulate_32(const std::byte* w, int64_t in, const ActivationB
     B32 codes[8];
     load_codes<F>(w + F::kHeaderBytes, codes);
     const F8 d = f8_load_f16(w);
+    F8 m = f8_zero();
+    if constexpr (F::kShape.has_m) m = f8_load_f16(w + F::kMBytes);
     STRATA_UNROLL
     for (int t = 0; t < kTokens; ++t) {
       const ActivationBlock& block = x[t * x_stride + b];
@@ -211,12 +213,7 @@ STRATA_SIMD void accumulate_32(const std::byte* w, int64_t in, const ActivationB
       if constexpr (F::kTraits.bias != 0)
         sum = i8_sub(sum, i8_pair_dot(w16_broadcast_pair(block.sums), bias));
       y[t] = f8_fma(d, f8_mul(f8_from_int(sum), f8_broadcast(&block.scale)), y[t]);
-    }
-    if constexpr (F::kShape.has_m) {
-      const F8 m = f8_load_f16(w + F::kMBytes);
-      STRATA_UNROLL
-      for (int t = 0; t < kTokens; ++t)
-        y[t] = f8_fma(m, f8_broadcast(&x[t * x_stride + b].scaled_sum), y[t]);
+      if constexpr (F::kShape.has_m) y[t] = f8_fma(m, f8_broadcast(&block.scaled_sum), y[t]);
     }
   }
 }
@@ -347,26 +344,19 @@ void quantised_tile(const MatmulArgs& a, const std::byte* strip, int64_t row, in
     store_rows(y[t], bias, a.rows - row, a.y + (token + t) * a.y_stride + row);
 }
 
+// The tokens from `token` on: full tiles, then tiles of half the size, and so on.
 template <typename F, int kTokens>
-void quantised_rest(const MatmulArgs& a, const std::byte* strip, int64_t row, int64_t token) {
-  if constexpr (kTokens > 0) {
-    if (a.tokens - token == kTokens)
-      quantised_tile<F, kTokens>(a, strip, row, token);
-    else
-      quantised_rest<F, kTokens - 1>(a, strip, row, token);
-  }
+void quantised_tokens(const MatmulArgs& a, const std::byte* strip, int64_t row, int64_t token) {
+  for (; token + kTokens <= a.tokens; token += kTokens)
+    quantised_tile<F, kTokens>(a, strip, row, token);
+  if constexpr (kTokens > 1) quantised_tokens<F, kTokens / 2>(a, strip, row, token);
 }
 
 template <TensorType kType>
 void matmul_quantised(const MatmulArgs& a) noexcept {
-  using F = Format<kType>;
   const std::byte* strip = a.weights;
-  for (int64_t row = 0; row < a.rows; row += kStripRows, strip += a.strip_bytes) {
-    int64_t token = 0;
-    for (; token + kTileTokens <= a.tokens; token += kTileTokens)
-      quantised_tile<F, kTileTokens>(a, strip, row, token);
-    quantised_rest<F, kTileTokens - 1>(a, strip, row, token);
-  }
+  for (int64_t row = 0; row < a.rows; row += kStripRows, strip += a.strip_bytes)
+    quantised_tokens<Format<kType>, kTileTokens>(a, strip, row, 0);
 }
 
 // ---- float product ----

@@ -12,7 +12,7 @@ constexpr int64_t kPanelBytes = 192 << 10;
 // Below this many tokens reading a strip again costs more than activations from the third level.
 constexpr int64_t kLeastPanel = 48;
 // Panels are cut at multiples of this, so that only the last has a tile that is not full.
-constexpr int64_t kPanelUnit = 12;
+constexpr int64_t kPanelUnit = 8;
 // Work (weight bytes x tokens) that is done before another thread has woken up.
 constexpr int64_t kSerialWork = 32 << 10;
 
