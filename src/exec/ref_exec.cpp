@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <thread>
 
 #include "base/error.h"
+#include "numeric/activation_block.h"
 #include "numeric/half.h"
 
 namespace strata {
@@ -54,11 +56,20 @@ constexpr int kTile = 8;
 
 void quantise_block(const double* x, int64_t count, double* out) {
   float largest = 0;
-  for (int64_t i = 0; i < count; ++i)
-    largest = std::max(largest, std::fabs(static_cast<float>(x[i])));
-  const float scale = largest / 127.0f;
+  bool finite = true;
   for (int64_t i = 0; i < count; ++i) {
-    const float q = scale > 0 ? std::nearbyint(static_cast<float>(x[i]) / scale) : 0.0f;
+    const float magnitude = std::fabs(static_cast<float>(x[i]));
+    finite = finite && std::isfinite(magnitude);
+    largest = std::max(largest, magnitude);
+  }
+  if (!finite || largest < kActivationFloor) {
+    std::fill_n(out, count, finite ? 0.0 : std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
+  const float scale = largest / 127.0f;
+  const float inverse = 127.0f / largest;
+  for (int64_t i = 0; i < count; ++i) {
+    const float q = std::nearbyint(static_cast<float>(x[i]) * inverse);
     out[i] = static_cast<double>(q) * static_cast<double>(scale);
   }
 }

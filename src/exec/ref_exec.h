@@ -66,8 +66,8 @@ class RefExec final : public Exec {
   std::vector<std::vector<float>> cached_;  // by WeightRef::id
 };
 
-// The int8 form of up to 32 activations: scale = max |x| / 127, q = x / scale rounded half to even,
-// both in f32; all zeros give scale 0. Writes q * scale to out (in place allowed).
+// The int8 form of up to 32 activations as numeric/activation_block.h defines it; writes q * scale
+// to out (in place allowed), NaN for a block that has an infinity or NaN.
 void quantise_block(const double* x, int64_t count, double* out);
 
 }  // namespace strata

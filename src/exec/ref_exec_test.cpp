@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "numeric/half.h"
@@ -159,6 +160,12 @@ TEST(RefExec, QuantisesBlocksHalfToEven) {
   x.assign(8, 0);
   quantise_block(x.data(), 8, x.data());
   EXPECT_EQ(x, std::vector<double>(8, 0));
+  x[3] = 1e-31;
+  quantise_block(x.data(), 8, y.data());
+  EXPECT_EQ(y, std::vector<double>(8, 0));
+  x[3] = std::numeric_limits<double>::infinity();
+  quantise_block(x.data(), 8, y.data());
+  EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[7]));
 }
 
 TEST(RefExec, Int8ModeTouchesTheInputsOfQuantisedWeightsOnly) {

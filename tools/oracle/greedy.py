@@ -8,6 +8,7 @@ llama-tokenize, continued for 64 tokens by transformers, which decodes the GGUF 
 f32 and computes in f32. End tokens do not stop it. Writes tests/golden/greedy/NAME.json:
   prompts[i].text, .prompt_ids, .ids (64), .gaps (64): gaps[j] is the difference of the two best
   logits where ids[j] was chosen. Control spellings in the prompts are parsed.
+Needs torch, transformers, accelerate and gguf, and 4 bytes of memory per parameter.
 """
 import argparse
 import json
