@@ -129,22 +129,30 @@ void chunk_tile(const KvHead& kv, const AttentionQueries& queries, int first, in
 template <class Element>
 void chunk(const KvHead& kv, const AttentionQueries& queries, int32_t index,
            const AttentionSums& out) noexcept {
-  int i = 0;
-  for (; i + kQueryTile <= queries.count; i += kQueryTile)
-    chunk_tile<kQueryTile, Element>(kv, queries, i, index, out);
-  switch (queries.count - i) {
-    case 1:
-      return chunk_tile<1, Element>(kv, queries, i, index, out);
-    case 2:
-      return chunk_tile<2, Element>(kv, queries, i, index, out);
-    case 3:
-      return chunk_tile<3, Element>(kv, queries, i, index, out);
-    case 4:
-      return chunk_tile<4, Element>(kv, queries, i, index, out);
-    case 5:
-      return chunk_tile<5, Element>(kv, queries, i, index, out);
-    default:
-      return;
+  // Tiles of about the same size: 7 queries are 4 and 3, as a tile of one keeps few adders busy.
+  int tiles = (queries.count + kQueryTile - 1) / kQueryTile;
+  for (int i = 0, rows; i < queries.count; i += rows, --tiles) {
+    rows = (queries.count - i + tiles - 1) / tiles;
+    switch (rows) {
+      case 1:
+        chunk_tile<1, Element>(kv, queries, i, index, out);
+        break;
+      case 2:
+        chunk_tile<2, Element>(kv, queries, i, index, out);
+        break;
+      case 3:
+        chunk_tile<3, Element>(kv, queries, i, index, out);
+        break;
+      case 4:
+        chunk_tile<4, Element>(kv, queries, i, index, out);
+        break;
+      case 5:
+        chunk_tile<5, Element>(kv, queries, i, index, out);
+        break;
+      default:
+        chunk_tile<6, Element>(kv, queries, i, index, out);
+        break;
+    }
   }
 }
 

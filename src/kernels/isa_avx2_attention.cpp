@@ -6,6 +6,6 @@
 
 namespace strata {
 
-constinit const AttentionKernels kAttentionAvx2[3] = {kTable<F32>, kTable<F16>, kTable<BF16>};
+constinit const AttentionKernels kAttentionTableAvx2[3] = {kTable<F32>, kTable<F16>, kTable<BF16>};
 
 }  // namespace strata

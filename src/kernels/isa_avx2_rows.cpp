@@ -6,6 +6,6 @@
 
 namespace strata {
 
-constinit const RowKernels kRowsAvx2 = kTable;
+constinit const RowKernels kRowTableAvx2 = kTable;
 
 }  // namespace strata

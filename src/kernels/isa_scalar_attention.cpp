@@ -6,6 +6,7 @@
 
 namespace strata {
 
-constinit const AttentionKernels kAttentionScalar[3] = {kTable<F32>, kTable<F16>, kTable<BF16>};
+constinit const AttentionKernels kAttentionTableScalar[3] = {kTable<F32>, kTable<F16>,
+                                                             kTable<BF16>};
 
 }  // namespace strata

@@ -6,6 +6,6 @@
 
 namespace strata {
 
-constinit const RowKernels kRowsScalar = kTable;
+constinit const RowKernels kRowTableScalar = kTable;
 
 }  // namespace strata

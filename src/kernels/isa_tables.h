@@ -12,9 +12,9 @@ extern const MatmulKernels kMatmulScalar;
 extern const MatmulKernels kMatmulAvx2;
 extern const ProbeKernels kProbeScalar;
 extern const ProbeKernels kProbeAvx2;
-extern const RowKernels kRowsScalar;
-extern const RowKernels kRowsAvx2;
-extern const AttentionKernels kAttentionScalar[3];  // by KvType
-extern const AttentionKernels kAttentionAvx2[3];
+extern const RowKernels kRowTableScalar;
+extern const RowKernels kRowTableAvx2;
+extern const AttentionKernels kAttentionTableScalar[3];  // by KvType
+extern const AttentionKernels kAttentionTableAvx2[3];
 
 }  // namespace strata

@@ -6,8 +6,8 @@ namespace strata {
 
 const KernelTable& kernel_table(IsaLevel level) {
   static constexpr KernelTable kTables[kIsaLevelCount] = {
-      {IsaLevel::scalar, &kMatmulScalar, &kProbeScalar, &kRowsScalar, kAttentionScalar},
-      {IsaLevel::avx2, &kMatmulAvx2, &kProbeAvx2, &kRowsAvx2, kAttentionAvx2},
+      {IsaLevel::scalar, &kMatmulScalar, &kProbeScalar, &kRowTableScalar, kAttentionTableScalar},
+      {IsaLevel::avx2, &kMatmulAvx2, &kProbeAvx2, &kRowTableAvx2, kAttentionTableAvx2},
   };
   return kTables[static_cast<int>(level)];
 }

@@ -154,8 +154,8 @@ class Call {
     context_.pool->parallel_for(a_.kv_heads, 1, store_heads);
   }
 
-  // What a thread needs at most: running sums of a unit, one tile's partial sums, and for each query
-  // of a unit two pointers and two positions.
+  // What a thread needs at most: running sums of a unit, one tile's partial sums, and for each
+  // query of a unit two pointers and two positions.
   struct Scratch {
     float* running;
     float* part;
@@ -221,9 +221,11 @@ class Call {
 
     const Sums running = empty(m.running, queries);
     const Sums part(m.part, kQueryTile, padded_);
+    const int tiles = (queries + kQueryTile - 1) / kQueryTile;
+    const int tile = (queries + tiles - 1) / tiles;  // all about the same size
     for (int64_t c = unit.first_chunk; c < unit.last_chunk; ++c) {
-      for (int first = 0; first < queries; first += kQueryTile) {
-        const int count = std::min(kQueryTile, queries - first);
+      for (int first = 0; first < queries; first += tile) {
+        const int count = std::min(tile, queries - first);
         const AttentionSums into{running.sums.m + first, running.sums.l + first,
                                  running.sums.o + first * padded_};
         kernels_.chunk(kv, tile_of(first, count), static_cast<int32_t>(c), part.sums);
