@@ -75,9 +75,6 @@ class Engine {
   [[nodiscard]] virtual Submit submit(GenerationRequest request, std::shared_ptr<ResultSink> sink,
                                       uint64_t& request_id) = 0;
   virtual void cancel(uint64_t request_id) = 0;
-  // Embeddings of token lists, each a unit vector [D]; blocks, runs between steps of the loop.
-  virtual std::vector<std::vector<float>> embed(
-      const std::vector<std::vector<TokenId>>& inputs) = 0;
 
   virtual EngineStats stats() const = 0;
   // No new requests; returns when the running ones are done or `timeout_seconds` have passed (then

@@ -3,17 +3,13 @@
 #include <filesystem>
 #include <memory>
 
-#include "io/gguf_metadata.h"
 #include "text/tokenizer.h"
 
 namespace strata {
 
-// The tokenizer in a GGUF file's metadata (`tokenizer.ggml.*`). Errors: data_corrupt naming file
-// and key, unsupported for a model or pre-tokenizer that is not known.
-std::unique_ptr<Tokenizer> tokenizer_from_gguf(const GgufMetadata& metadata);
-
-// Of a .gguf file or a Hugging Face folder. The file is read for it alone; who has its metadata
-// already calls tokenizer_from_gguf.
-std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path);
+// The tokenizer of a model: of a .gguf file's metadata or of a Hugging Face folder's
+// tokenizer.json. Throws what gguf_vocabulary.h and tokenizer_json.h say, {not_found} for a path
+// that is not there.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& model);
 
 }  // namespace strata
