@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "io/gguf.h"
+#include "text/gguf_vocabulary.h"
 #include "text/load_tokenizer.h"
 
 namespace strata {
