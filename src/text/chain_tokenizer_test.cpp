@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "text/byte_alphabet.h"
-#include "text/long_words_check.h"
+#include "text/long_words_check_for_test.h"
 #include "text/vocabulary.h"
 
 namespace strata {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/json.h"
-#include "text/golden_check.h"
+#include "text/golden_check_for_test.h"
 #include "text/load_tokenizer.h"
-#include "text/long_words_check.h"
+#include "text/long_words_check_for_test.h"
 
 namespace strata {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "text/golden_check.h"
+#include "text/golden_check_for_test.h"
 #include "text/tokenizer_json.h"
 #include "text/vocabulary.h"
 

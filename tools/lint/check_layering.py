@@ -104,7 +104,7 @@ def check_angled(folder, header, is_test):
 def check_file(path, source_folder):
     """Findings of one file as strings `path:line: why`."""
     folder = path.relative_to(source_folder).parts[0]
-    is_test = path.stem.endswith("_test") or "_test_" in path.stem or path.stem.startswith("test_")
+    is_test = path.stem.endswith(("_test", "_for_test")) or "_test_" in path.stem or path.stem.startswith("test_")
     findings = []
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         match = INCLUDE.match(line)
