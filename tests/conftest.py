@@ -5,6 +5,8 @@ import pathlib
 
 import pytest
 
+from serving import serving
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -59,3 +61,19 @@ def strata():
     if not path.exists():
         pytest.fail(f"{path} is not built (scripts/build)")
     return path
+
+
+# Servers that tests share; a test that changes a server's state starts its own (support/serving.py).
+
+@pytest.fixture(scope="session")
+def chain(strata):
+    """A server of the hand-made model `chain`, whose greedy answers are known exactly (cases/common/CHAIN.md)."""
+    with serving(strata, "--model", f"chain={require_case('common/chain.gguf')}") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def smollm2(strata):
+    """A server of the default model under the name `smollm2-135m`."""
+    with serving(strata, "--model", f"smollm2-135m={require_model('smollm2-135m')}") as server:
+        yield server

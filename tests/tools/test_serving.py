@@ -1,12 +1,7 @@
 """The end-to-end tests' server harness, over a stand-in for the program."""
-import pathlib
-import sys
-
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
-
-import serving  # noqa: E402 (the path is set above)
+import serving
 
 STAND_IN = """#!/bin/bash
 [[ "$1 $2 $3 $4 $5" == "serve --host 127.0.0.1 --port 0" ]] || exit 9

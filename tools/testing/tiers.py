@@ -122,7 +122,7 @@ def tidy_all(report):
         tidy.run_all(report)
 
 
-@tier("soak", "a server under load for long: memory flat, nothing lost", (*PROGRAM, "tests/soak"))
+@tier("soak", "a server under load for long: memory flat, nothing lost", (*PROGRAM, "tests/e2e", "tests/soak", "tests/support"))
 def soak(report):
     with report.phase("soak: build release"):
         build("release")
@@ -130,3 +130,5 @@ def soak(report):
     with report.phase("soak: tests"):
         get_model(report, "--default")
         run_pytest(report, "tests/soak", "soak", timeout_s=7200, arguments=("--timeout=3600",))
+    with report.phase("soak: slow end-to-end tests"):
+        run_pytest(report, "tests/e2e", "soak-e2e", timeout_s=7200, arguments=("--timeout=3600", "-m", "slow"))
