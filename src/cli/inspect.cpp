@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "cli/command.h"
+#include "engine/model_files.h"
 #include "io/gguf.h"
 #include "io/model_files.h"
 #include "model/model.h"
@@ -33,6 +34,7 @@ Inspection inspect(const std::filesystem::path& path) {
   out.store = open_model_files(path);
   try {
     out.model = load_model(path);
+    load_model_files(*out.model);  // the tokenizer
   } catch (const Error& e) {
     out.refused = e.what();
   }

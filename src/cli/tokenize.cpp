@@ -8,7 +8,10 @@
 #include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
+#include "io/gguf.h"
+#include "model/key_reader.h"
 #include "model/model.h"
+#include "model/spec.h"
 #include "text/load_tokenizer.h"
 
 namespace strata::cli {
@@ -58,8 +61,23 @@ int decode_command(const TokenizeFlags& flags, const Tokenizer& tokenizer) {
   return kDone;
 }
 
+// A damaged file is refused even if its tokenizer could be read; a sound one of an architecture
+// that strata cannot run still tokenizes.
+void refuse_damaged_gguf(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path)) return;
+  try {
+    const auto store = open_gguf(path);
+    GgufKeys keys(store->metadata());
+    read_gguf_spec(keys);
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::unsupported) throw;
+  }
+}
+
 int tokenize_command(const TokenizeFlags& flags, bool from_file, bool decode) {
-  const auto tokenizer = load_tokenizer(resolve_model_path(flags.model));
+  const std::filesystem::path path = resolve_model_path(flags.model);
+  refuse_damaged_gguf(path);
+  const auto tokenizer = load_tokenizer(path);
   if (decode) return decode_command(flags, *tokenizer);
   const std::string text = from_file ? read_file(flags.file) : flags.text;
   const auto control = flags.special ? ControlText::parse : ControlText::as_text;
