@@ -2,12 +2,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 
 #include "base/cpu.h"
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/config_args.h"
 
 namespace strata::cli {
 namespace {
@@ -76,7 +78,9 @@ int run_program(int argc, char** argv) {
   add_eval(app, run);
   add_doctor(app, run);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> arguments = with_config_file(app, {argv + 1, argv + argc});
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    app.parse(std::move(arguments));
   } catch (const CLI::ParseError& e) {
     // --help and --version come this way too, with status 0.
     return app.exit(e) == 0 ? kDone : kWrongUsage;

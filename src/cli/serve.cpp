@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/config_args.h"
 #include "cli/engine_options.h"
 #include "server/server.h"
 
@@ -180,6 +181,7 @@ void add_serve(CLI::App& app, Run& run) {
       ->capture_default_str();
   add_engine_flags(command, flags->engine);
   command.add_flag("--quiet", flags->global.quiet, "only warnings and errors on stderr");
+  add_environment_and_config(command);
   command.callback([flags, &run] { run = [flags] { return serve_command(*flags); }; });
 }
 
