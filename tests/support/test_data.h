@@ -38,7 +38,8 @@ inline std::filesystem::path case_path(std::string_view name) {
 // name.
 inline std::filesystem::path model_path(std::string_view name) {
   std::ifstream file("data/catalogue.json");
-  for (const Json& model : Json::parse(file).at("models")) {
+  const Json catalogue = Json::parse(file);
+  for (const Json& model : catalogue.at("models")) {
     if (model.at("name") == name) return models_folder() / model.at("file").get<std::string>();
   }
   return {};

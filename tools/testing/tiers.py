@@ -83,7 +83,7 @@ def isa(report):
         run_pytest(report, "tests/isa", "isa-qemu")
 
 
-@tier("models", "the four real models: perplexity, greedy text, tokenizers", (*PROGRAM, "tests/models"))
+@tier("models", "the four real models: perplexity, greedy text, tokenizers", PROGRAM)
 def models(report):
     with report.phase("models: build release"):
         build("release")
@@ -91,7 +91,7 @@ def models(report):
     with report.phase("models: fetch"):
         get_model(report, "--all")
     with report.phase("models: tests"):
-        run_pytest(report, "tests/models", "models", timeout_s=7200, arguments=("--timeout=3600",))
+        run_unit_tests(report, "release", "models", label="models")
 
 
 @tier("fuzz", "every fuzz target for FUZZ_SECONDS, two at a time", ("src", "tests/fuzz", "cmake"))
