@@ -3,9 +3,12 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <future>
 #include <sstream>
 
+#include "engine/chat_prompt.h"
 #include "engine/model_files.h"
 #include "engine/serve_exec.h"
 #include "eval/compare.h"
@@ -70,21 +73,21 @@ TEST_P(RealModel, PerplexityIsWithinOnePercent) {
              (result.perplexity / GetParam().perplexity - 1) * 100);
 }
 
-// Best tokens may differ only where the reference itself was nearly undecided: the rest is
-// reported.
-TEST_P(RealModel, BestTokensAreTransformersOnes) {
-  const auto path = model_path(GetParam().model);
-  const auto golden_file = golden_path(fmt::format("greedy/{}.json", GetParam().model));
-  STRATA_NEEDS(path);
-  ASSERT_TRUE(std::filesystem::exists(golden_file)) << golden_file;
+// Teacher-forced: one pass over each prompt and the reference's greedy text. ServeExec's
+// activations are int8, llama.cpp's too, in other groups, and transformers' are exact; that moves
+// the two best logits by about 0.1 against each other. A place is clear when they are further apart
+// in both programs; of those one in a hundred may differ, and all are printed. RefExec with exact
+// activations agrees with transformers at every clear place (model/greedy_test.cpp).
+void check_greedy_text(const char* name, const std::filesystem::path& golden_file) {
   constexpr double kClearGap = 0.1;
   constexpr double kClearMissShare = 0.01;
-  const auto model = load_model(path);
+  const auto model = load_model(model_path(name));
   ServeExecOptions options;
   options.context = 1024;
   ServeExec exec(*model, options);
   int64_t places = 0, clear_misses = 0, unclear_misses = 0;
   const Json golden = Json::parse(read_text(golden_file));
+  ASSERT_EQ(golden.at("prompts").size(), 10u);
   for (const Json& prompt : golden.at("prompts")) {
     const auto ids = prompt.at("ids").get<std::vector<TokenId>>();
     const auto gaps = prompt.at("gaps").get<std::vector<double>>();
@@ -92,15 +95,27 @@ TEST_P(RealModel, BestTokensAreTransformersOnes) {
     for (const GreedyMiss& miss :
          check_greedy(exec, *model, prompt.at("prompt_ids").get<std::vector<TokenId>>(), ids)) {
       const double gap = gaps[static_cast<size_t>(miss.index)];
-      fmt::print("{}: place {}: {} instead of {}, gap {:.3f} there and {:.3f} here\n",
-                 GetParam().model, miss.index, miss.best, miss.expected, gap, miss.gap);
+      fmt::print("{}: place {}: {} instead of {}, gap {:.3f} there and {:.3f} here\n", name,
+                 miss.index, miss.best, miss.expected, gap, miss.gap);
       ++(gap > kClearGap && miss.gap > kClearGap ? clear_misses : unclear_misses);
     }
   }
-  EXPECT_EQ(places, 640);
+  EXPECT_GT(places, 400);
   EXPECT_LE(static_cast<double>(clear_misses), kClearMissShare * static_cast<double>(places));
-  fmt::print("greedy text of {}: {} places, {} clear ones differ, {} others\n", GetParam().model,
-             places, clear_misses, unclear_misses);
+  fmt::print("greedy text of {} ({}): {} places, {} clear ones differ, {} others\n", name,
+             golden_file.parent_path().filename().string(), places, clear_misses, unclear_misses);
+}
+
+TEST_P(RealModel, BestTokensAreTheReferences) {
+  STRATA_NEEDS(model_path(GetParam().model));
+  int files = 0;
+  for (const char* reference : {"greedy", "greedy_llama"}) {
+    const auto golden_file = golden_path(fmt::format("{}/{}.json", reference, GetParam().model));
+    if (!std::filesystem::exists(golden_file)) continue;
+    ++files;
+    check_greedy_text(GetParam().model, golden_file);
+  }
+  EXPECT_GT(files, 0);
 }
 
 // What int8 activations and the f16 cache cost: KL against exact arithmetic on the same weights.
@@ -127,6 +142,61 @@ TEST(Divergence, FromExactActivationsIsSmall) {
     EXPECT_GT(d.same_best, 0.95);
     fmt::print("KL of {}: mean {:.5f}, largest {:.4f}, same best token {:.1f} %\n", name, d.mean_kl,
                d.largest_kl, d.same_best * 100);
+  }
+}
+
+// Keeps what a request gives, for the one who waits for its end.
+class Collected final : public ResultSink {
+ public:
+  void on_token(TokenEvent event) override {
+    ids.insert(ids.end(), event.ids.begin(), event.ids.end());
+    text += event.text;
+  }
+  void on_done(const RequestSummary&) override { done.set_value(); }
+
+  std::vector<TokenId> ids;
+  std::string text;
+  std::promise<void> done;
+};
+
+// The next turn of a chat is rendered from texts. Where the answer's text tokenizes to the ids that
+// were generated, the next prompt begins with ids the cache may already hold; reported for the
+// prefix cache to come.
+TEST(ChatTurns, MostRenderToTheIdsThatWereGenerated) {
+  const auto questions = test_data_path("instructions.jsonl");
+  STRATA_NEEDS(questions);
+  for (const char* name : {"smollm2-135m", "qwen2.5-coder-0.5b"}) {
+    const auto path = model_path(name);
+    STRATA_NEEDS(path);
+    EngineOptions options;
+    options.context = 2048;
+    const auto engine = Engine::load(path.string(), options);
+    std::ifstream file(questions);
+    int turns = 0, stable = 0;
+    for (std::string line; turns < 40 && std::getline(file, line); ++turns) {
+      const Json entry = Json::parse(line);
+      OrderedJson messages = OrderedJson::array();
+      messages.push_back(
+          {{"role", "user"}, {"content", entry.at("instruction").get<std::string>()}});
+      GenerationRequest request;
+      request.prompt = chat_prompt(*engine, messages);
+      request.max_tokens = 64;
+      request.sampling.seed = static_cast<uint64_t>(turns);
+      std::vector<TokenId> told = request.prompt;
+      const auto sink = std::make_shared<Collected>();
+      uint64_t id = 0;
+      ASSERT_EQ(engine->submit(std::move(request), sink, id), Submit::accepted);
+      sink->done.get_future().wait();
+      told.insert(told.end(), sink->ids.begin(), sink->ids.end());
+      messages.push_back({{"role", "assistant"}, {"content", sink->text}});
+      messages.push_back({{"role", "user"}, {"content", "Go on."}});
+      const std::vector<TokenId> next = chat_prompt(*engine, messages);
+      stable +=
+          next.size() > told.size() && std::equal(told.begin(), told.end(), next.begin()) ? 1 : 0;
+    }
+    EXPECT_GE(stable, turns / 2);
+    fmt::print("chat turns of {}: {} of {} render to the ids that were generated\n", name, stable,
+               turns);
   }
 }
 
