@@ -61,7 +61,9 @@ IndexRange split_range(int64_t n, int64_t grain, int part, int parts) {
 }
 
 ThreadPool::ThreadPool(int threads)
-    : spins_(threads <= usable_threads()), errors_(std::max(threads, 1)) {
+    : spins_(threads <= usable_threads()),
+      placement_(std::max(threads, 1)),
+      errors_(std::max(threads, 1)) {
   const BlockedSignals blocked;
   for (int i = 1; i < this->threads(); ++i) workers_.emplace_back([this, i] { work(i); });
 }
@@ -93,6 +95,7 @@ void ThreadPool::work(int index) {
     // A call ends only when every worker has seen it, so none is ever skipped.
     ++seen;
     if (stop_.load(std::memory_order_relaxed)) return;
+    if (spins_) placement_.settle(index);
     call(index);
     if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
   }
@@ -103,6 +106,7 @@ void ThreadPool::run(FunctionRef<void(int)> fn) {
   const std::lock_guard lock(turn_);
   job_ = &fn;
   if (!workers_.empty()) {
+    if (spins_) placement_.settle(0);
     running_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
     generation_.fetch_add(1, std::memory_order_release);
     generation_.notify_all();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "base/thread_placement.h"
 
 namespace strata {
 
@@ -23,7 +24,8 @@ IndexRange split_range(int64_t n, int64_t grain, int part, int parts);
 
 // Threads that live as long as the pool and start work within microseconds: after a call they look
 // out for the next one for a few tens of microseconds, then sleep. A pool of more threads than the
-// process may use (usable_threads()) sleeps at once, so that nobody spins on a core another needs.
+// process may use (usable_threads()) sleeps at once, so that nobody spins on a core another needs;
+// the threads of any other pool keep to different CPUs (ThreadPlacement).
 //
 // Calls from several threads take turns. Calling a pool from its own work is our fault (asserted).
 class ThreadPool {
@@ -53,6 +55,7 @@ class ThreadPool {
   void call(int index) noexcept;
 
   const bool spins_;
+  ThreadPlacement placement_;
   std::mutex turn_;
   std::vector<std::exception_ptr> errors_;  // by index
   const FunctionRef<void(int)>* job_ = nullptr;

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <charconv>
+#include <chrono>
 #include <memory>
 
 #include "base/error.h"
@@ -81,12 +82,15 @@ int tokenize_command(const TokenizeFlags& flags, bool from_file, bool decode) {
   if (decode) return decode_command(flags, *tokenizer);
   const std::string text = from_file ? read_file(flags.file) : flags.text;
   const auto control = flags.special ? ControlText::parse : ControlText::as_text;
+  const auto start = std::chrono::steady_clock::now();
   const auto ids = tokenizer->encode(text, {control, true});
+  const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
   if (flags.global.json) {
     OrderedJson out;
     out["ids"] = ids;
     out["pieces"] = OrderedJson::array();
     for (TokenId id : ids) out["pieces"].push_back(shown(*tokenizer, id));
+    out["timings"]["encode_ms"] = taken.count();
     print_json(to_json_text(out));
   } else {
     std::string lines;

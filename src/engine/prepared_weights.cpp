@@ -1,6 +1,5 @@
 #include "engine/prepared_weights.h"
 
-#include <algorithm>
 #include <string>
 
 #include "base/error.h"
@@ -51,27 +50,21 @@ struct Uses {
   }
 };
 
-// The tensors of a store in the order of their memory, to find the one a weight lies in.
-class TensorsByAddress {
- public:
-  explicit TensorsByAddress(const TensorStore& store) {
-    for (const StoredTensor& t : store.tensors()) tensors_.push_back(&t);
-    std::sort(tensors_.begin(), tensors_.end(), [](const StoredTensor* a, const StoredTensor* b) {
-      return a->bytes.data() < b->bytes.data();
-    });
-  }
-  const StoredTensor* find(const std::byte* address) const {
-    auto it = std::upper_bound(
-        tensors_.begin(), tensors_.end(), address,
-        [](const std::byte* a, const StoredTensor* t) { return a < t->bytes.data(); });
-    if (it == tensors_.begin()) return nullptr;
-    const StoredTensor* t = *--it;
-    return address < t->bytes.data() + t->bytes.size() ? t : nullptr;
-  }
+MatrixSource source_of(const WeightRef& w) {
+  return {.name = w.name,
+          .type = w.type,
+          .out = w.out,
+          .in = w.in,
+          .bytes = w.bytes,
+          .row_stride = w.row_stride,
+          .element_stride = w.element_stride};
+}
 
- private:
-  std::vector<const StoredTensor*> tensors_;
-};
+// What a matrix takes of the block of all: its end stays on a cache line's border.
+size_t room_of(const WeightRef& w) {
+  constexpr size_t kLine = 64;
+  return (static_cast<size_t>(packed_matrix_bytes(source_of(w))) + kLine - 1) / kLine * kLine;
+}
 
 }  // namespace
 
@@ -79,28 +72,28 @@ PreparedWeights::PreparedWeights(const Model& model, ThreadPool& pool,
                                  const std::function<void(double)>& progress)
     : matrices_(model.weights.size()), vectors_(model.weights.size()) {
   const Uses uses(model);
-  const TensorsByAddress tensors(*model.store);
+  size_t room = 0;
+  for (const WeightRef& w : model.weights)
+    if (uses.use[static_cast<size_t>(w.id)] == Use::matrix) room += room_of(w);
+  memory_ = AlignedBuffer(room, HugePages::advise);
+
+  std::byte* next = memory_.as<std::byte>();
   double total = 1, done = 0;
   for (const WeightRef& w : model.weights) total += static_cast<double>(w.bytes.size());
+  const auto release = [&](std::span<const std::byte> part) { model.store->release_pages(part); };
   for (const WeightRef& w : model.weights) {
     const auto id = static_cast<size_t>(w.id);
     if (uses.use[id] == Use::matrix) {
-      matrices_[id] = PackedMatrix({.name = w.name,
-                                    .type = w.type,
-                                    .out = w.out,
-                                    .in = w.in,
-                                    .bytes = w.bytes,
-                                    .row_stride = w.row_stride,
-                                    .element_stride = w.element_stride},
-                                   pool);
+      matrices_[id] = PackedMatrix(source_of(w), pool, {.memory = next, .release = release});
+      next += room_of(w);
       quantised_ = quantised_ || matrices_[id].quantised();
     } else if (uses.use[id] == Use::vector) {
       std::vector<float>& v = vectors_[id];
       v.resize(static_cast<size_t>(w.out * w.in));
       for (int64_t row = 0; row < w.out; ++row) decode_weight_row(w, row, v.data() + row * w.in);
       for (float& x : v) x = static_cast<float>(static_cast<double>(x) + uses.offset[id]);
+      release(w.bytes);
     }
-    if (const StoredTensor* t = tensors.find(w.bytes.data())) model.store->release_pages(*t);
     done += static_cast<double>(w.bytes.size());
     if (progress) progress(done / total);
   }

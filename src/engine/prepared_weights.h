@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/aligned.h"
 #include "base/thread_pool.h"
 #include "model/model.h"
 #include "ops/packed_matrix.h"
@@ -14,10 +15,10 @@ namespace strata {
 // offset added). Indexed by WeightRef::id, so a tied head and its embedding are one table.
 class PreparedWeights {
  public:
-  // Packs tensor by tensor and lets the kernel drop each one's file pages at once, so that the peak
-  // of memory is the packed form plus one tensor. Nothing refers to the file afterwards.
-  // progress: share of bytes done, 0..1; may be empty. Throws data_corrupt when the file was
-  // truncated meanwhile, resource_exhausted without memory.
+  // Packs tensor by tensor and lets the kernel drop the file's pages as it goes, so that the peak
+  // of memory is the packed form plus a few MB. Nothing refers to the file afterwards. progress:
+  // share of bytes done, 0..1; may be empty. Throws data_corrupt when the file was truncated
+  // meanwhile, resource_exhausted without memory.
   PreparedWeights(const Model& model, ThreadPool& pool,
                   const std::function<void(double)>& progress);
 
@@ -29,6 +30,9 @@ class PreparedWeights {
   uint64_t bytes() const;
 
  private:
+  // All matrices lie in one block, in the order the forward pass reads them: with 2 MB pages, and
+  // without rounding each matrix up to one.
+  AlignedBuffer memory_;
   std::vector<PackedMatrix> matrices_;
   std::vector<std::vector<float>> vectors_;
   bool quantised_ = false;

@@ -24,7 +24,7 @@ class MemoryStore : public TensorStore {
   const std::vector<std::string>& files() const override { return files_; }
   uint64_t file_bytes() const override { return 0; }
   void check_intact() const override {}
-  void release_pages(const StoredTensor&) const override {}
+  void release_pages(std::span<const std::byte>) const override {}
 
   std::span<const std::byte> put(const std::string& name, TensorType type, int64_t out, int64_t in,
                                  std::vector<std::byte> bytes) {

@@ -73,7 +73,9 @@ TEST_F(GgufStoreTest, OneFile) {
   EXPECT_EQ(value, 2.5f);
   EXPECT_EQ(store->find("c"), nullptr);
   EXPECT_EQ(store->file_bytes(), fs::file_size(folder_ / "m.gguf"));
-  store->release_pages(*b);
+  store->release_pages(b->bytes);
+  std::memcpy(&value, b->bytes.data(), 4);  // still there
+  EXPECT_EQ(value, 2.5f);
   store->check_intact();
   fs::resize_file(folder_ / "m.gguf", 10);
   EXPECT_THROW(store->check_intact(), Error);

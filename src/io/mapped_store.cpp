@@ -1,6 +1,7 @@
 #include "io/mapped_store.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/error.h"
@@ -102,8 +103,14 @@ void MappedTensorStore::check_intact() const {
   for (const auto& file : files_) file->check_intact();
 }
 
-void MappedTensorStore::release_pages(const StoredTensor& tensor) const {
-  files_[static_cast<size_t>(tensor.file)]->release_pages(tensor.bytes);
+void MappedTensorStore::release_pages(std::span<const std::byte> part) const {
+  for (const auto& file : files_) {
+    const std::span<const std::byte> all = file->bytes();
+    // Addresses of different mappings compare only by std::less.
+    const bool begins_in = !std::less<>{}(part.data(), all.data()) &&
+                           std::less<>{}(part.data(), all.data() + all.size());
+    if (begins_in) return file->release_pages(part);
+  }
 }
 
 }  // namespace strata

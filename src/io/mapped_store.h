@@ -35,7 +35,7 @@ class MappedTensorStore : public TensorStore {
   const std::vector<std::string>& files() const override { return paths_; }
   uint64_t file_bytes() const override;
   void check_intact() const override;
-  void release_pages(const StoredTensor& tensor) const override;
+  void release_pages(std::span<const std::byte> part) const override;
 
   // Tensors with a type strata does not read: name to type ("I64"), for `inspect`.
   const std::map<std::string, std::string, std::less<>>& unread() const { return unread_; }

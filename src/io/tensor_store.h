@@ -48,8 +48,9 @@ class TensorStore {
   virtual uint64_t file_bytes() const = 0;  // all files together
   // Throws data_corrupt when a mapped file was truncated while it was read; call after reading.
   virtual void check_intact() const = 0;
-  // Lets the kernel drop the pages of `tensor` (it was packed elsewhere and will not be read soon).
-  virtual void release_pages(const StoredTensor& tensor) const = 0;
+  // Lets the kernel drop the pages of `part` (of a tensor's bytes; it was packed elsewhere and will
+  // not be read soon). Thread-safe; reading it later fetches it from the file again.
+  virtual void release_pages(std::span<const std::byte> part) const = 0;
 };
 
 }  // namespace strata

@@ -54,6 +54,8 @@ std::string model_hash(const TensorStore& store, std::string_view config) {
     for (int64_t d : tensor.shape) sum.update(fmt::format(" {}", d));
     sum.update("\n");
     add_samples(sum, tensor.bytes);
+    // Around each sample the kernel maps 64 KB: too much to leave until the tensor is packed.
+    store.release_pages(tensor.bytes);
   }
   return sum.hex_digest();
 }
