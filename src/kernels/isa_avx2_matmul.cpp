@@ -9,6 +9,6 @@ namespace {
 #include "kernels/matmul.inl.h"
 }  // namespace
 
-constinit const MatmulKernels kMatmulAvx2 = make_matmul_kernels();
+constinit const MatmulKernels kMatmulTableAvx2 = make_matmul_kernels();
 
 }  // namespace strata

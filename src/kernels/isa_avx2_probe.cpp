@@ -84,7 +84,7 @@ int64_t int8(int64_t iterations) noexcept {
 
 }  // namespace
 
-constinit const ProbeKernels kProbeAvx2 = {read,           fp32,           int8<false, 8>,
-                                           int8<false, 4>, int8<false, 2>, int8<true, 1>};
+constinit const ProbeKernels kProbeTableAvx2 = {read,           fp32,           int8<false, 8>,
+                                                int8<false, 4>, int8<false, 2>, int8<true, 1>};
 
 }  // namespace strata

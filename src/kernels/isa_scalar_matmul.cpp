@@ -7,6 +7,6 @@ namespace {
 #include "kernels/matmul.inl.h"
 }  // namespace
 
-constinit const MatmulKernels kMatmulScalar = make_matmul_kernels();
+constinit const MatmulKernels kMatmulTableScalar = make_matmul_kernels();
 
 }  // namespace strata

@@ -48,11 +48,11 @@ int64_t products(int64_t iterations) noexcept {
 
 }  // namespace
 
-constinit const ProbeKernels kProbeScalar = {read,
-                                             products<float>,
-                                             products<uint32_t>,
-                                             products<uint32_t>,
-                                             products<uint32_t>,
-                                             products<uint32_t>};
+constinit const ProbeKernels kProbeTableScalar = {read,
+                                                  products<float>,
+                                                  products<uint32_t>,
+                                                  products<uint32_t>,
+                                                  products<uint32_t>,
+                                                  products<uint32_t>};
 
 }  // namespace strata

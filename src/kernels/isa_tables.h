@@ -8,10 +8,10 @@
 namespace strata {
 
 // What the ISA files export, nothing else.
-extern const MatmulKernels kMatmulScalar;
-extern const MatmulKernels kMatmulAvx2;
-extern const ProbeKernels kProbeScalar;
-extern const ProbeKernels kProbeAvx2;
+extern const MatmulKernels kMatmulTableScalar;
+extern const MatmulKernels kMatmulTableAvx2;
+extern const ProbeKernels kProbeTableScalar;
+extern const ProbeKernels kProbeTableAvx2;
 extern const RowKernels kRowTableScalar;
 extern const RowKernels kRowTableAvx2;
 extern const AttentionKernels kAttentionTableScalar[3];  // by KvType

@@ -6,8 +6,9 @@ namespace strata {
 
 const KernelTable& kernel_table(IsaLevel level) {
   static constexpr KernelTable kTables[kIsaLevelCount] = {
-      {IsaLevel::scalar, &kMatmulScalar, &kProbeScalar, &kRowTableScalar, kAttentionTableScalar},
-      {IsaLevel::avx2, &kMatmulAvx2, &kProbeAvx2, &kRowTableAvx2, kAttentionTableAvx2},
+      {IsaLevel::scalar, &kMatmulTableScalar, &kProbeTableScalar, &kRowTableScalar,
+       kAttentionTableScalar},
+      {IsaLevel::avx2, &kMatmulTableAvx2, &kProbeTableAvx2, &kRowTableAvx2, kAttentionTableAvx2},
   };
   return kTables[static_cast<int>(level)];
 }

@@ -45,7 +45,9 @@ TEST(Greedy, SmolLm2AgreesWhereverTheChoiceIsClear) {
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto first = logits.begin() + static_cast<std::ptrdiff_t>(i) * vocabulary;
     const auto best = static_cast<int32_t>(std::max_element(first, first + vocabulary) - first);
-    if (gaps[i] > 0.1) EXPECT_EQ(best, ids[i]) << "token " << i << ", gap " << gaps[i];
+    if (gaps[i] > 0.1) {
+      EXPECT_EQ(best, ids[i]) << "token " << i << ", gap " << gaps[i];
+    }
   }
 }
 

@@ -60,7 +60,7 @@ class WordPiece : public DecodeStep {
       if (!prefix_.empty() && piece.compare(0, prefix_.size(), prefix_) == 0)
         piece.erase(0, prefix_.size());
       else
-        piece.insert(0, " ");
+        piece.insert(piece.begin(), ' ');
     }
     if (!cleanup_) return;
     for (const std::string_view spaced :
