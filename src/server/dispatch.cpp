@@ -6,6 +6,7 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
+#include "net/http_parser.h"
 #include "server/api_error.h"
 #include "server/openapi.h"
 #include "server/server_state.h"
@@ -89,6 +90,14 @@ void check_key(Context& context) {
   }
 }
 
+// "Application/JSON; charset=utf-8" is JSON; "application/jsonp" is not.
+bool is_json(std::string_view content_type) {
+  constexpr std::string_view kJson = "application/json";
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
+  return net::equal_ignoring_case(type, kJson);
+}
+
 void check_body_headers(const net::Request& request) {
   const std::string_view encoding = request.header("Content-Encoding");
   if (!encoding.empty() && encoding != "identity")
@@ -97,8 +106,7 @@ void check_body_headers(const net::Request& request) {
         fmt::format("Content-Encoding: {} is not supported; send the body as it is", encoding),
         "unsupported");
   // A page of another origin can send JSON under a form type without asking first.
-  if (request.has_header("Origin") &&
-      request.header("Content-Type").substr(0, 16) != "application/json")
+  if (request.has_header("Origin") && !is_json(request.header("Content-Type")))
     throw ApiError(400, "invalid_request_error",
                    "requests with an Origin header need Content-Type: application/json",
                    "invalid_value");
