@@ -1,11 +1,16 @@
 // Talks to the server: its models, and answers as they are generated.
 
+// status: of HTTP; 0 when no answer came, or when it broke off.
 export class ApiError extends Error {
-  constructor(status, message) {
+  constructor(status, message, code = '') {
     super(message);
     this.status = status;
+    this.code = code;
   }
 }
+
+const UNREACHABLE = 'The server cannot be reached. Is it still running?';
+const BROKEN_OFF = 'The connection ended in the middle of the answer.';
 
 function headers(key) {
   const h = {'Content-Type': 'application/json'};
@@ -13,19 +18,32 @@ function headers(key) {
   return h;
 }
 
-async function errorOf(response) {
-  let message = `the server answered ${response.status}`;
-  try {
-    message = (await response.json()).error.message;
-  } catch {
-    // No JSON: the status has to do.
+async function errorOf(response, withKey) {
+  if (response.status === 401) {
+    return new ApiError(401, withKey ? 'The server does not accept this API key.' : 'This server wants an API key.');
   }
-  return new ApiError(response.status, message);
+  try {
+    const {error} = await response.json();
+    return new ApiError(response.status, error.message, error.code ?? '');
+  } catch {
+    return new ApiError(response.status, `The server answered ${response.status}.`);
+  }
 }
 
+async function call(path, key, options) {
+  let response;
+  try {
+    response = await fetch(path, {...options, headers: headers(key)});
+  } catch (error) {
+    throw error.name === 'AbortError' ? error : new ApiError(0, UNREACHABLE);
+  }
+  if (!response.ok) throw await errorOf(response, Boolean(key));
+  return response;
+}
+
+// [{id, context_length, ...}]
 export async function listModels(key) {
-  const response = await fetch('/v1/models', {headers: headers(key)});
-  if (!response.ok) throw await errorOf(response);
+  const response = await call('/v1/models', key, {});
   return (await response.json()).data;
 }
 
@@ -50,27 +68,36 @@ async function* events(stream) {
   }
 }
 
-// Streams one answer: calls onText(delta) and returns {finish, usage, timings}. Throws ApiError, or
-// AbortError when `signal` stops it.
+// Takes one chunk into `result`; returns the text it brings.
+function takeChunk(chunk, result) {
+  if (chunk.usage) result.usage = chunk.usage;
+  if (chunk.timings) result.timings = chunk.timings;
+  const choice = chunk.choices[0];
+  if (choice?.finish_reason) result.finish = choice.finish_reason;
+  return choice?.delta.content ?? '';
+}
+
+// Streams one answer: calls onText(delta, result so far) and returns the result {finish, usage, timings}.
+// Throws ApiError, or AbortError when `signal` stops it.
 export async function streamChat(body, key, signal, onText) {
-  const response = await fetch('/v1/chat/completions', {
+  const options = {include_usage: true, continuous_usage_stats: true};
+  const response = await call('/v1/chat/completions', key, {
     method: 'POST',
-    headers: headers(key),
-    body: JSON.stringify({...body, stream: true, stream_options: {include_usage: true}, timings: true}),
+    body: JSON.stringify({...body, stream: true, stream_options: options, timings: true}),
     signal,
   });
-  if (!response.ok) throw await errorOf(response);
   const result = {finish: null, usage: null, timings: null};
-  for await (const {event, data} of events(response.body)) {
-    if (data === '[DONE]') return result;
-    const chunk = JSON.parse(data);
-    if (event === 'error') throw new ApiError(chunk.error.code, chunk.error.message);
-    if (chunk.usage) result.usage = chunk.usage;
-    if (chunk.timings) result.timings = chunk.timings;
-    const choice = chunk.choices[0];
-    if (!choice) continue;
-    if (choice.delta.content) onText(choice.delta.content);
-    if (choice.finish_reason) result.finish = choice.finish_reason;
+  try {
+    for await (const {event, data} of events(response.body)) {
+      if (data === '[DONE]') return result;
+      const chunk = JSON.parse(data);
+      if (event === 'error') throw new ApiError(chunk.error.code, chunk.error.message);
+      const text = takeChunk(chunk, result);
+      if (text) onText(text, result);
+    }
+  } catch (error) {
+    if (error.name === 'AbortError' || error instanceof ApiError) throw error;
+    throw new ApiError(0, BROKEN_OFF);
   }
-  throw new ApiError(0, 'the connection ended in the middle of the answer');
+  throw new ApiError(0, BROKEN_OFF);
 }

@@ -1,127 +1,124 @@
-// The chat page: state in store.js, the server in api.js, text to HTML in markdown.js.
+// The chat page: state in store.js, the server in api.js, a message's looks in messages.js.
 import {ApiError, listModels, streamChat} from '/web/api.js';
-import {render} from '/web/markdown.js';
-import {Conversations, loadSettings, saveSettings} from '/web/store.js';
+import {$, announce, button, element, fit, iconButton, isSendKey, onTouch, toast} from '/web/dom.js';
+import {MessageView, statsOf} from '/web/messages.js';
+import {apiKey, connectSettings, openSettings, samplingFields, setSetting, settings, systemPrompt} from '/web/settings.js';
+import {Conversations, contextOf} from '/web/store.js';
 
-const $ = (id) => document.getElementById(id);
-const NUMBERS = ['temperature', 'top_p', 'top_k', 'max_tokens', 'seed'];
+const STARTERS = [
+  'Explain why the sky is blue to a ten-year-old.',
+  'Write a Python function that reverses a string.',
+  'Compare tea and coffee in a short table.',
+  'Write a four-line poem about rain.',
+];
+const FIND_FROM = 9;          // this many conversations bring the search box
+const NEAR_END_PX = 60;
+const SPOKEN_LENGTH = 600;    // what a screen reader is told of an answer by itself
 
 const conversations = new Conversations();
-const settings = loadSettings();
-let running = null;  // the AbortController of the answer being generated
+let models = [];         // of the server: [{id, context_length}]
+let running = null;     // the AbortController of the answer that is being generated
+let following = true;   // whether the view stays at the newest text
 
-// ---- Messages -----------------------------------------------------------------------------------
+// ---- The conversation ---------------------------------------------------------------------------
 
-function figuresText(result, seconds) {
-  if (!result.usage) return '';
-  const made = result.usage.completion_tokens;
-  const rate = result.timings?.generated_tokens_per_second ?? (seconds > 0 ? made / seconds : 0);
-  const limit = result.finish === 'length' ? ' · cut at its limit' : '';
-  return `${result.usage.prompt_tokens} + ${made} tokens · ${rate.toFixed(1)} tokens/s${limit}`;
+function scrollToEnd() {
+  $('log').scrollTop = $('log').scrollHeight;
 }
 
-function button(text, onClick) {
-  const b = document.createElement('button');
-  b.type = 'button';
-  b.className = 'quiet';
-  b.textContent = text;
-  b.addEventListener('click', onClick);
-  return b;
-}
-
-function showBody(element, message) {
-  const body = element.querySelector('.body');
-  if (message.role === 'user') body.textContent = message.content;
-  else render(body, message.content);
-  if (message.error) {
-    const error = document.createElement('p');
-    error.className = 'error';
-    error.textContent = message.error;
-    body.append(error);
-  }
-  element.querySelector('.figures').textContent = message.figures ?? '';
-}
-
-function openEditor(element, index) {
-  const editor = element.querySelector('.editor');
-  const text = editor.querySelector('textarea');
-  text.value = conversations.current.messages[index].content;
-  element.querySelector('.body').hidden = true;
-  editor.hidden = false;
-  text.focus();
-  const close = () => {
-    editor.hidden = true;
-    element.querySelector('.body').hidden = false;
-  };
-  editor.querySelector('.cancel').onclick = close;
-  editor.onkeydown = (event) => {
-    if (event.key === 'Escape') close();
-  };
-  editor.onsubmit = (event) => {
-    event.preventDefault();
-    if (!text.value.trim() || running) return;
-    conversations.current.messages.length = index;
-    ask(text.value);
-  };
-}
-
-function messageElement(message, index) {
-  const element = $('message-template').content.cloneNode(true).querySelector('article');
-  element.classList.add(message.role);
-  element.querySelector('.who').textContent = message.role === 'user' ? 'You' : message.model ?? 'Model';
-  const actions = element.querySelector('.actions');
-  if (message.role === 'user') {
-    actions.append(button('Edit', () => { if (!running) openEditor(element, index); }));
-  } else {
-    actions.append(button('Copy', () => navigator.clipboard.writeText(message.content)));
-    actions.append(button('Regenerate', () => {
+function handlersOf(index) {
+  const cut = () => { conversations.current.messages.length = index; };
+  return {
+    edit: (text) => {
       if (running) return;
-      conversations.current.messages.length = index;
+      cut();
+      ask(text);
+    },
+    again: () => {
+      if (running) return;
+      cut();
       answer();
-    }));
-  }
-  showBody(element, message);
-  return element;
+    },
+    openKey: () => openSettings('api-key'),
+    startAnew: newConversation,
+  };
+}
+
+function welcome() {
+  const box = element('div', 'welcome');
+  const mark = element('img');
+  mark.src = '/web/icon.svg';
+  mark.alt = '';
+  const starters = element('div', 'starters');
+  for (const text of STARTERS) starters.append(button(text, () => { if (!running) ask(text); }));
+  box.append(mark, element('h1', '', 'What would you like to know?'), starters);
+  return box;
 }
 
 function showConversation() {
-  const log = $('log');
-  log.replaceChildren();
-  if (conversations.current.messages.length === 0) {
-    const welcome = document.createElement('div');
-    welcome.className = 'welcome';
-    const title = document.createElement('h1');
-    title.textContent = 'strata';
-    const line = document.createElement('p');
-    line.textContent = 'Ask the model something. Conversations stay in this browser.';
-    welcome.append(title, line);
-    log.append(welcome);
+  const {messages} = conversations.current;
+  const views = messages.map((m, i) => new MessageView(m, handlersOf(i)));
+  $('column').replaceChildren(...(views.length > 0 ? views.map((v) => v.element) : [welcome()]));
+  following = true;
+  scrollToEnd();
+  showContext();
+  return views;
+}
+
+// How much of the model's context the conversation fills.
+function showContext() {
+  const model = models.find((m) => m.id === $('model').value);
+  const stats = conversations.current.messages.map((m) => m.stats).filter(Boolean).pop();
+  const state = $('state');
+  if (!model?.context_length) {
+    state.replaceChildren();
+    return;
   }
-  conversations.current.messages.forEach((m, i) => log.append(messageElement(m, i)));
-  log.scrollTop = log.scrollHeight;
+  const whole = model.context_length.toLocaleString('en');
+  const used = stats ? (stats.prompt + stats.made).toLocaleString('en') : '0';
+  state.replaceChildren(element('span', 'word', 'context '), `${used} / ${whole}`);
+  state.title = `The conversation so far takes ${used} of the model's context of ${whole} tokens.`;
+}
+
+// ---- The list of conversations --------------------------------------------------------------------
+
+function listItem(conversation) {
+  const item = element('li');
+  const current = conversation === conversations.current;
+  item.classList.toggle('current', current);
+  const open = button(conversation.title || 'Untitled', () => {
+    stop();
+    conversations.open(conversation.id);
+    closeSidebar();
+    showAll();
+    focusComposer();
+  }, {className: 'open'});
+  open.title = conversation.title;
+  open.dir = 'auto';
+  if (current) open.setAttribute('aria-current', 'true');
+  const remove = iconButton(`Delete: ${conversation.title}`, 'trash', () => {
+    if (current) stop();
+    conversations.remove(conversation);
+    showAll();
+    toast('Conversation deleted.', 'Undo', () => {
+      stop();
+      if (!conversations.restore(conversation)) tellNotKept();
+      showAll();
+    });
+    ($('conversations').querySelector('.current .open') ?? $('new-chat')).focus();
+  }, 'icon remove');
+  item.append(open, remove);
+  return item;
 }
 
 function showList() {
-  $('conversations').replaceChildren(...conversations.all.filter((c) => c.messages.length > 0).map((c) => {
-    const item = document.createElement('li');
-    item.classList.toggle('current', c.id === conversations.current.id);
-    const open = button(c.title || 'Untitled', () => {
-      stop();
-      conversations.open(c.id);
-      document.body.classList.remove('sidebar-open');
-      showAll();
-    });
-    open.className = 'open';
-    const remove = button('✕', () => {
-      if (c.id === conversations.current.id) stop();
-      conversations.remove(c.id);
-      showAll();
-    });
-    remove.className = 'remove';
-    remove.setAttribute('aria-label', `Delete ${c.title}`);
-    item.append(open, remove);
-    return item;
-  }));
+  const all = conversations.newestFirst();
+  $('find').hidden = all.length < FIND_FROM;
+  const wanted = $('find').hidden ? '' : $('find').value.trim().toLowerCase();
+  const holds = (c) => c.title.toLowerCase().includes(wanted) || c.messages.some((m) => m.content.toLowerCase().includes(wanted));
+  const found = wanted ? all.filter(holds) : all;
+  $('conversations').replaceChildren(...found.map(listItem));
+  if (wanted && found.length === 0) $('conversations').append(element('li', 'none', 'Nothing found.'));
 }
 
 function showAll() {
@@ -129,24 +126,33 @@ function showAll() {
   showList();
 }
 
-// ---- Asking -------------------------------------------------------------------------------------
+// ---- Asking ---------------------------------------------------------------------------------------
 
 function setRunning(controller) {
+  const hadFocus = document.activeElement;
   running = controller;
+  document.body.classList.toggle('answering', controller !== null);
   $('send').hidden = controller !== null;
   $('stop').hidden = controller === null;
+  // The button that had the focus is gone, or nothing had it: writing goes on.
+  if (hadFocus === document.body || hadFocus === $('send') || hadFocus === $('stop')) focusComposer();
 }
 
 function stop() {
   running?.abort();
 }
 
+function focusComposer() {
+  if (!onTouch()) $('composer-text').focus();
+}
+
+function tellNotKept() {
+  toast('This browser keeps nothing for this page: conversations are lost when it is closed.');
+}
+
 function requestBody(messages) {
-  const body = {model: $('model').value, messages: []};
-  if (settings.system?.trim()) body.messages.push({role: 'system', content: settings.system});
-  for (const m of messages) if (m.content || m.role === 'user') body.messages.push({role: m.role, content: m.content});
-  for (const name of NUMBERS) if (settings[name] !== undefined && settings[name] !== '') body[name] = Number(settings[name]);
-  return body;
+  const system = systemPrompt() ? [{role: 'system', content: systemPrompt()}] : [];
+  return {model: $('model').value, messages: [...system, ...contextOf(messages)], ...samplingFields()};
 }
 
 // Generates the answer to the conversation as it stands and shows it while it comes.
@@ -155,42 +161,68 @@ async function answer() {
   const body = requestBody(conversation.messages);
   const message = {role: 'assistant', content: '', model: body.model};
   conversation.messages.push(message);
-  showAll();
-  const element = $('log').lastElementChild;
-  element.classList.add('waiting');
-  const log = $('log');
-  let drawn = false;
-  const draw = () => {
-    drawn = false;
-    const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
-    showBody(element, message);
-    if (atEnd) log.scrollTop = log.scrollHeight;
-  };
+  const view = showConversation().pop();
+  showList();
   const controller = new AbortController();
   setRunning(controller);
-  const begun = performance.now();
+  announce('Answering');
+  view.showProgress(null);
+
+  let latest = {};        // the result so far
+  let firstAt = 0;
+  let drawAfter = 0;      // drawing may take a quarter of the time, however long the answer
+  let waiting = false;
+  const draw = () => {
+    waiting = false;
+    if (running !== controller) return;
+    const begun = performance.now();
+    if (begun < drawAfter) {
+      schedule();
+      return;
+    }
+    view.show();
+    if (latest.usage) view.showProgress(latest.usage.completion_tokens, (begun - firstAt) / 1000);
+    if (following) scrollToEnd();
+    drawAfter = performance.now() + 3 * (performance.now() - begun);
+  };
+  const schedule = () => {
+    if (!waiting) requestAnimationFrame(draw);
+    waiting = true;
+  };
+
+  const secondsSinceFirst = () => (performance.now() - firstAt) / 1000;
   try {
-    const result = await streamChat(body, $('api-key').value, controller.signal, (text) => {
+    const result = await streamChat(body, apiKey(), controller.signal, (text, soFar) => {
+      firstAt ||= performance.now();
+      latest = soFar;
       message.content += text;
-      if (!drawn) requestAnimationFrame(draw);
-      drawn = true;
+      schedule();
     });
-    message.figures = figuresText(result, (performance.now() - begun) / 1000);
+    message.stats = statsOf(result, secondsSinceFirst());
+    showNotice(null);
   } catch (error) {
-    if (error.name === 'AbortError') message.figures = 'stopped';
-    else message.error = error instanceof ApiError ? error.message : 'the server cannot be reached';
+    if (error.name === 'AbortError') {
+      message.stats = statsOf({...latest, finish: 'stopped'}, secondsSinceFirst());
+    } else {
+      message.error = {text: error.message, status: error.status, code: error.code};
+      if (!(error instanceof ApiError)) console.error(error);
+      if (error.status === 0) showModels();
+    }
   }
-  element.classList.remove('waiting');
+  const kept = conversations.save(conversation);
   setRunning(null);
-  draw();
-  if (!conversations.save()) $('state').textContent = 'this browser keeps nothing: the conversation will be lost';
+  view.finish();
+  if (following && conversation === conversations.current) scrollToEnd();
+  announce(message.error ? message.error.text : view.body.textContent.slice(0, SPOKEN_LENGTH) || 'No answer');
+  if (!kept) tellNotKept();
+  showContext();
   showList();
-  $('composer-text').focus();
 }
 
 function ask(text) {
-  conversations.current.messages.push({role: 'user', content: text});
-  conversations.save();
+  const conversation = conversations.current;
+  conversation.messages.push({role: 'user', content: text});
+  conversations.save(conversation);
   answer();
 }
 
@@ -199,96 +231,128 @@ function submit() {
   if (running || !box.value.trim()) return;
   const text = box.value;
   box.value = '';
-  fit(box);
+  boxChanged();
   ask(text);
 }
 
-// ---- Settings and start -------------------------------------------------------------------------
-
-function fit(box) {
-  box.style.height = 'auto';
-  box.style.height = `${box.scrollHeight + 2}px`;
-}
-
-function showTheme() {
-  const theme = settings.theme ?? 'system';
-  if (theme === 'system') delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = theme;
-  $('theme').textContent = `Theme: ${theme}`;
-}
-
-async function showModels() {
-  try {
-    const models = await listModels($('api-key').value);
-    $('model').replaceChildren(...models.map((m) => new Option(m.id, m.id)));
-    if (models.some((m) => m.id === settings.model)) $('model').value = settings.model;
-    const chosen = models.find((m) => m.id === $('model').value);
-    $('state').textContent = chosen ? `context of ${chosen.context_length.toLocaleString()} tokens` : '';
-  } catch (error) {
-    $('state').textContent = error.status === 401 ? 'this server wants an API key (Settings)' : error.message;
-    if (error.status === 503) setTimeout(showModels, 1000);
-  }
+function boxChanged() {
+  fit($('composer-text'));
+  $('send').disabled = !$('composer-text').value.trim();
 }
 
 function newConversation() {
   stop();
+  $('settings').close();
   conversations.create();
-  document.body.classList.remove('sidebar-open');
+  closeSidebar();
   showAll();
   $('composer-text').focus();
 }
 
-function connect() {
-  for (const id of ['system', ...NUMBERS]) {
-    $(id).value = settings[id] ?? '';
-    $(id).addEventListener('change', () => {
-      settings[id] = $(id).value;
-      saveSettings(settings);
-    });
+// ---- The server -------------------------------------------------------------------------------------
+
+function showNotice(text, action, onAction) {
+  const [line, b] = $('notice').children;
+  $('notice').hidden = !text;
+  line.textContent = text ?? '';
+  b.textContent = action ?? '';
+  b.hidden = !action;
+  b.onclick = onAction;
+}
+
+let retryTimer = 0;
+async function showModels() {
+  clearTimeout(retryTimer);
+  try {
+    models = await listModels(apiKey());
+    $('model').replaceChildren(...models.map((m) => new Option(m.id, m.id)));
+    if (models.some((m) => m.id === settings.model)) $('model').value = settings.model;
+    showNotice(null);
+  } catch (error) {
+    if (error.status === 401) {
+      showNotice(error.message, 'Enter the key', () => openSettings('api-key'));
+    } else {
+      showNotice(error.status === 503 ? 'The server is loading its model.' : error.message, 'Try again', showModels);
+      retryTimer = setTimeout(showModels, 2000);
+    }
   }
-  $('api-key').addEventListener('change', showModels);
+  showContext();
+}
+
+// ---- Start --------------------------------------------------------------------------------------------
+
+function openSidebar() {
+  document.body.classList.add('sidebar-open');
+  $('open-sidebar').setAttribute('aria-expanded', 'true');
+  document.querySelector('main').inert = true;
+  $('close-sidebar').focus();
+}
+
+function closeSidebar() {
+  if (!document.body.classList.contains('sidebar-open')) return;
+  document.body.classList.remove('sidebar-open');
+  $('open-sidebar').setAttribute('aria-expanded', 'false');
+  document.querySelector('main').inert = false;
+  $('open-sidebar').focus();
+}
+
+function onKey(event) {
+  if ((event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key.toLowerCase() === 'k') {
+    event.preventDefault();
+    newConversation();
+  } else if (event.key === 'Escape' && !$('settings').open) {
+    if (document.body.classList.contains('sidebar-open')) closeSidebar();
+    else stop();
+  }
+}
+
+function onComposerKey(event) {
+  if (isSendKey(event)) {
+    event.preventDefault();
+    submit();
+  } else if (event.key === 'ArrowUp' && !event.target.value && !running) {
+    const mine = $('column').querySelectorAll('.message.user .actions button:last-child');
+    if (mine.length === 0) return;
+    event.preventDefault();
+    mine[mine.length - 1].click();
+  }
+}
+
+function connect() {
+  connectSettings(showModels);
   $('model').addEventListener('change', () => {
-    settings.model = $('model').value;
-    saveSettings(settings);
-    showModels();
+    setSetting('model', $('model').value);
+    showContext();
   });
-  $('theme').addEventListener('click', () => {
-    settings.theme = {system: 'dark', dark: 'light', light: 'system'}[settings.theme ?? 'system'];
-    saveSettings(settings);
-    showTheme();
-  });
-  $('open-settings').addEventListener('click', () => {
-    const hidden = $('settings').toggleAttribute('hidden');
-    $('open-settings').setAttribute('aria-expanded', String(!hidden));
-  });
-  $('open-sidebar').addEventListener('click', () => document.body.classList.add('sidebar-open'));
-  $('close-sidebar').addEventListener('click', () => document.body.classList.remove('sidebar-open'));
+  $('open-sidebar').addEventListener('click', openSidebar);
+  $('close-sidebar').addEventListener('click', closeSidebar);
+  $('shade').addEventListener('click', closeSidebar);
+  matchMedia('(max-width: 46rem)').addEventListener('change', closeSidebar);
   $('new-chat').addEventListener('click', newConversation);
+  $('find').addEventListener('input', showList);
   $('stop').addEventListener('click', stop);
   $('composer').addEventListener('submit', (event) => {
     event.preventDefault();
     submit();
   });
-  $('composer-text').addEventListener('input', (event) => fit(event.target));
-  $('composer-text').addEventListener('keydown', (event) => {
-    // While a character is being composed, Enter belongs to the input method.
-    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    submit();
+  $('composer-text').addEventListener('input', boxChanged);
+  $('composer-text').addEventListener('keydown', onComposerKey);
+  $('to-end').addEventListener('click', scrollToEnd);
+  $('log').addEventListener('scroll', () => {
+    const log = $('log');
+    following = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_END_PX;
+    $('to-end').hidden = following;
+  }, {passive: true});
+  document.addEventListener('keydown', onKey);
+  addEventListener('storage', (event) => {
+    if (event.key !== null && !event.key.startsWith('strata.conversation.')) return;
+    conversations.refresh();
+    showList();
   });
-  document.addEventListener('keydown', (event) => {
-    if (event.key === 'Escape') {
-      stop();
-      document.body.classList.remove('sidebar-open');
-    }
-    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
-      event.preventDefault();
-      newConversation();
-    }
-  });
+  // A page that is closed in the middle of an answer keeps what has come.
+  addEventListener('pagehide', () => { if (running) conversations.save(conversations.current); });
 }
 
 connect();
-showTheme();
 showAll();
 showModels();
