@@ -35,7 +35,7 @@ class ParsedStore final : public TensorStore {
   const std::vector<std::string>& files() const override { return files_; }
   uint64_t file_bytes() const override { return 0; }
   void check_intact() const override {}
-  void release_pages(const StoredTensor&) const override {}
+  void release_pages(std::span<const std::byte>) const override {}
 
  private:
   std::vector<StoredTensor> tensors_;
