@@ -1,5 +1,6 @@
 """Who may call: API keys with their rate limits, pages of other origins, TLS."""
 import shutil
+import ssl
 import subprocess
 import time
 
@@ -118,7 +119,7 @@ def test_tls(strata, certificate):
     cert, key = certificate
     with serving_chain(strata, "--tls-cert", cert, "--tls-key", key) as server:
         assert server.scheme == "https"
-        with server.client(http_client=httpx.Client(verify=str(cert))) as client:
+        with server.client(http_client=httpx.Client(verify=ssl.create_default_context(cafile=cert))) as client:
             reply = client.completions.create(model="chain", prompt=[1, 262], temperature=0)
             assert reply.choices[0].text == GREEDY
             stream = client.completions.create(model="chain", prompt=[1, 262], temperature=0, stream=True)

@@ -58,7 +58,7 @@ class Server:
 
 def _read_until_listening(server, ready):
     """Copies the server's output into its log and sets `ready` at the line that names the address, or at the end."""
-    with open(server.log_path, "w", encoding="utf-8", errors="replace") as log:
+    with server.process.stdout, open(server.log_path, "w", encoding="utf-8", errors="replace") as log:
         for line in server.process.stdout:
             log.write(line)
             log.flush()
