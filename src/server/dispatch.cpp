@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "net/http_parser.h"
 #include "server/api_error.h"
-#include "server/openapi.h"
 #include "server/server_state.h"
 
 namespace strata::server {
@@ -143,7 +142,6 @@ ServerState::ServerState(ServerSettings s)
     : settings(std::move(s)),
       keys(settings.api_keys),
       metrics(std::string(isa_level_name(isa_level())), STRATA_VERSION),
-      openapi(openapi_document()),
       workers(kWorkers, kMostWaitingJobs) {}
 
 EngineStats ServerState::stats() const {

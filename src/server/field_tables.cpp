@@ -12,6 +12,9 @@ constexpr auto kLabel = FieldClass::label;
 constexpr std::string_view kBoolean = R"({"type":"boolean"})";
 constexpr std::string_view kString = R"({"type":"string"})";
 constexpr std::string_view kAny = "{}";
+// One text, several, ids of one text, ids of several.
+constexpr std::string_view kTexts =
+    R"({"anyOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"items":{"type":"string","minLength":1}},{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}},{"type":"array","minItems":1,"items":{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}}}]})";
 
 // What shapes the answer's tokens, the same in every generating endpoint.
 constexpr FieldSpec kSamplingFields[] = {
@@ -19,14 +22,15 @@ constexpr FieldSpec kSamplingFields[] = {
      "0: always the best token"},
     {"top_p", kHonoured, R"({"type":"number","minimum":0,"maximum":1,"default":1})",
      "keeps the best tokens whose shares add up to this"},
-    {"top_k", kHonoured, R"({"type":"integer","minimum":-1})",
+    {"top_k", kHonoured, R"({"type":"integer","minimum":-1,"maximum":2147483647})",
      "keeps the k best tokens; 0 and -1: all"},
-    {"seed", kHonoured, R"({"type":"integer"})",
+    {"seed", kHonoured,
+     R"({"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807})",
      "64 bits; without one a random seed is drawn and returned in the header X-Strata-Seed"},
     {"stop", kHonoured,
-     R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"},"maxItems":16}]})",
+     R"({"anyOf":[{"type":"string","minLength":1},{"type":"array","items":{"type":"string","minLength":1},"maxItems":16}]})",
      "strings that end the answer, at most 16; they are not part of it"},
-    {"max_tokens", kHonoured, R"({"type":"integer","minimum":0})",
+    {"max_tokens", kHonoured, R"({"type":"integer","minimum":0,"maximum":9223372036854775807})",
      "tokens to generate at most; clamped to the room left in the context"},
     {"priority", kHonoured,
      R"({"anyOf":[{"type":"number"},{"type":"string","enum":["low","normal","high"]}]})",
@@ -128,7 +132,8 @@ constexpr FieldSpec kChatOnlyFields[] = {
     {"messages", kHonoured,
      R"({"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/Message"}})",
      "the conversation"},
-    {"max_completion_tokens", kHonoured, R"({"type":"integer","minimum":0})",
+    {"max_completion_tokens", kHonoured,
+     R"({"type":"integer","minimum":1,"maximum":9223372036854775807})",
      "another name of max_tokens; both only with one value"},
     {"logprobs", kHonoured, R"({"type":"boolean","default":false})",
      "log probabilities of the unmodified distribution"},
@@ -155,9 +160,7 @@ constexpr FieldSpec kChatOnlyFields[] = {
 };
 
 constexpr FieldSpec kCompletionOnlyFields[] = {
-    {"prompt", kHonoured,
-     R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}},{"type":"array","items":{"type":"integer"}},{"type":"array","items":{"type":"array","items":{"type":"integer"}}}]})",
-     "text, token ids, or several of either (at most 256)"},
+    {"prompt", kHonoured, kTexts, "text, token ids, or several of either (at most 256)"},
     {"suffix", kHonoured, kString, "text after the gap, for models with fill-in-the-middle tokens"},
     {"logprobs", kHonoured, R"({"type":"integer","minimum":0,"maximum":20})",
      "log probabilities of the chosen and of so many best tokens"},
@@ -167,9 +170,7 @@ constexpr FieldSpec kCompletionOnlyFields[] = {
 
 constexpr FieldSpec kEmbeddingFields[] = {
     {"model", kHonoured, kString, "a name of /v1/models"},
-    {"input", kHonoured,
-     R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}},{"type":"array","items":{"type":"integer"}},{"type":"array","items":{"type":"array","items":{"type":"integer"}}}]})",
-     "text, token ids, or several of either (at most 2,048)"},
+    {"input", kHonoured, kTexts, "text, token ids, or several of either (at most 2,048)"},
     {"encoding_format", kHonoured,
      R"({"type":"string","enum":["float","base64"],"default":"float"})",
      "base64: little-endian f32"},
@@ -178,14 +179,14 @@ constexpr FieldSpec kEmbeddingFields[] = {
 };
 
 constexpr FieldSpec kGenerateFields[] = {
-    {"prompt", kHonoured, kString, "raw text"},
+    {"prompt", kHonoured, R"({"type":"string","minLength":1})", "raw text"},
     {"model", kHonoured, kString, "a name of /v1/models; the first one if absent"},
 };
 
 constexpr FieldSpec kGenerateBatchFields[] = {
     {"requests", kHonoured,
-     R"({"type":"array","minItems":1,"maxItems":256,"items":{"$ref":"#/components/schemas/GenerateRequest"}})",
-     "bodies of /generate"},
+     R"({"type":"array","minItems":1,"maxItems":256,"items":{"type":"object"}})",
+     "bodies of /generate (GenerateRequest); a refused one has its error in its place"},
 };
 
 constexpr FieldSpec kTokenizeFields[] = {
@@ -196,7 +197,7 @@ constexpr FieldSpec kTokenizeFields[] = {
 };
 
 constexpr FieldSpec kDetokenizeFields[] = {
-    {"ids", kHonoured, R"({"type":"array","items":{"type":"integer"}})", "token ids"},
+    {"ids", kHonoured, R"({"type":"array","items":{"type":"integer","minimum":0}})", "token ids"},
     {"model", kHonoured, kString, "a name of /v1/models; the first one if absent"},
 };
 

@@ -67,7 +67,8 @@ OrderedJson responses(std::string_view content_type, bool streams,
                       std::initializer_list<int> errors) {
   OrderedJson out;
   out["200"] = response("the answer", content_type, OrderedJson::object());
-  if (streams) out["200"]["content"]["text/event-stream"]["schema"]["type"] = "string";
+  // Without a schema: version 3.1 has no words for the fields of an event.
+  if (streams) out["200"]["content"]["text/event-stream"] = OrderedJson::object();
   for (int status : errors)
     out[std::to_string(status)] =
         response("refused", "application/json", schema_reference("Error"));
@@ -107,7 +108,7 @@ OrderedJson error_schema() {
 
 }  // namespace
 
-std::string openapi_document() {
+std::string openapi_document(int64_t largest_vocabulary) {
   OrderedJson doc;
   doc["openapi"] = "3.1.0";
   doc["info"]["title"] = "strata";
@@ -142,6 +143,8 @@ std::string openapi_document() {
   schemas["GenerateBatchRequest"] = object_schema(generate_batch_fields(), {"requests"});
   schemas["TokenizeRequest"] = object_schema(tokenize_fields(), {"text"});
   schemas["DetokenizeRequest"] = object_schema(detokenize_fields(), {"ids"});
+  if (largest_vocabulary > 0)
+    schemas["DetokenizeRequest"]["properties"]["ids"]["items"]["maximum"] = largest_vocabulary - 1;
   doc["components"]["securitySchemes"]["key"] =
       OrderedJson::parse(R"({"type":"http","scheme":"bearer"})");
   return to_json_text(doc);

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 
@@ -112,6 +113,9 @@ void generate_batch(Context& context) {
     throw bad_field(
         "requests",
         fmt::format("requests: wanted an array of 1 to {} bodies of /generate", kMostRequests));
+  for (size_t i = 0; i < requests->size(); ++i)
+    if (!(*requests)[i].is_object())
+      throw bad_field("requests", fmt::format("requests[{}]: wanted an object", i));
   find_model(context.state, std::nullopt);
   const auto batch =
       std::make_shared<BatchAnswer>(context.exchange, context.headers, requests->size());
@@ -154,7 +158,8 @@ void detokenize(Context& context) {
   const RequestFields fields = read_body(context, detokenize_fields());
   const ServedModel& model = find_model(context.state, fields.text("model"));
   const Json* ids = fields.find("ids");
-  if (ids == nullptr || !ids->is_array())
+  const auto is_number = [](const Json& value) { return value.is_number(); };
+  if (ids == nullptr || !ids->is_array() || !std::all_of(ids->begin(), ids->end(), is_number))
     throw bad_field("ids", "ids: wanted an array of token ids");
   OrderedJson out;
   out["text"] = "";

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "server/api_error.h"
@@ -7,6 +8,7 @@
 #include "server/chat_request.h"
 #include "server/embedding_call.h"
 #include "server/field_tables.h"
+#include "server/openapi.h"
 #include "server/plain_routes.h"
 #include "server/server_state.h"
 #include "server/web_page.h"
@@ -138,7 +140,14 @@ void metrics(Context& context) {
          context.state.metrics.text(context.state.stats()));
 }
 
-void openapi(Context& context) { answer(context, 200, kJson, context.state.openapi); }
+void openapi(Context& context) {
+  int64_t largest_vocabulary = 0;
+  if (context.state.ready)
+    for (const ServedModel& model : context.state.models)
+      largest_vocabulary =
+          std::max(largest_vocabulary, model.engine->model().config.vocabulary_size);
+  answer(context, 200, kJson, openapi_document(largest_vocabulary));
+}
 
 }  // namespace
 
@@ -158,7 +167,7 @@ const std::vector<Route>& routes() {
       {"/health/live", "GET", live, false, false},
       {"/health/ready", "GET", ready, false, false},
       {"/metrics", "GET", metrics, false, false},
-      {"/openapi.json", "GET", openapi, false, false},
+      {"/openapi.json", "GET", openapi, true, false},
       {"/", "GET", web_page, false, false},
       {"/web/", "GET", web_page, false, false},
   };

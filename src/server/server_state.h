@@ -28,7 +28,6 @@ struct ServerState {
   std::vector<ServedModel> models;  // written once, before ready
   std::atomic<bool> ready{false};   // models are loaded
   std::atomic<bool> draining{false};
-  std::string openapi;
   net::HttpServer* http = nullptr;
   WorkerPool workers;
 
