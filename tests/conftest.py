@@ -73,7 +73,12 @@ def chain(strata):
 
 
 @pytest.fixture(scope="session")
-def smollm2(strata):
+def smollm2_file():
+    return require_model("smollm2-135m")
+
+
+@pytest.fixture(scope="session")
+def smollm2(strata, smollm2_file):
     """A server of the default model under the name `smollm2-135m`."""
-    with serving(strata, "--model", f"smollm2-135m={require_model('smollm2-135m')}") as server:
+    with serving(strata, "--model", f"smollm2-135m={smollm2_file}") as server:
         yield server

@@ -72,15 +72,15 @@ def count_gtest_cases(report, document, program):
     return failed
 
 
-def run_pytest(report, folder, log_name, environment=None, timeout_s=3600, arguments=()):
-    """Runs a folder of Python tests; skipped (with the reason) when the folder has none yet."""
-    if not list((ROOT_FOLDER / folder).glob("**/test_*.py")):
+def run_pytest(report, folder, log_name, environment=None, timeout_s=3600, arguments=(), python=sys.executable):
+    """Runs a folder of Python tests or one file of them; skipped (with the reason) when the folder has none yet."""
+    if not (ROOT_FOLDER / folder).is_file() and not list((ROOT_FOLDER / folder).glob("**/test_*.py")):
         report.skip(f"{folder} holds no tests")
         return
     junit = LOG_FOLDER / f"{log_name}-pytest.xml"
     junit.unlink(missing_ok=True)
     env = dict(os.environ, **(environment or {}))
-    code, output = run([sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", f"--junitxml={junit}",
+    code, output = run([python, "-m", "pytest", "-ra", "-p", "no:cacheprovider", f"--junitxml={junit}",
                         "--timeout=300", *arguments, folder],
                        log_name, env=env, timeout_s=timeout_s, check=False)
     if not junit.exists():
