@@ -47,8 +47,7 @@ class CountingIterator {
 std::string shown(std::string_view key) {
   constexpr size_t kMost = 64;
   if (key.size() <= kMost) return std::string(key);
-  key = key.substr(0, kMost);
-  return std::string(key.substr(0, complete_utf8_prefix(key))) + "...";
+  return std::string(clipped_utf8(key, kMost)) + "...";
 }
 
 // Builds a value from the library's events. The library itself keeps no recursion on the text's

@@ -122,4 +122,10 @@ int64_t count_code_points(std::string_view text) {
   return count;
 }
 
+std::string_view clipped_utf8(std::string_view text, size_t most) {
+  if (text.size() <= most) return text;
+  text = text.substr(0, most);
+  return text.substr(0, complete_utf8_prefix(text));
+}
+
 }  // namespace strata

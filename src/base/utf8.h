@@ -22,6 +22,9 @@ bool is_valid_utf8(std::string_view text);
 // Bytes at the start of text that are whole, well-formed characters or can no longer become one;
 // the rest (at most 3 bytes) is a well-formed beginning of a character.
 size_t complete_utf8_prefix(std::string_view text);
+// At most `most` bytes from the start of text, without half a character at the end: what a message
+// shows of something that may be megabytes.
+std::string_view clipped_utf8(std::string_view text, size_t most);
 // Each ill-formed part becomes one U+FFFD.
 std::string replace_invalid_utf8(std::string_view text);
 void append_utf8(std::string& out, char32_t code_point);

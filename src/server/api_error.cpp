@@ -36,9 +36,10 @@ ApiError unsupported_field(std::string_view field, const std::string& message) {
   return {400, "invalid_request_error", message, "unsupported", std::string(field)};
 }
 
-ApiError to_api_error(const Error& error) {
+ApiError to_api_error(const Error& error, std::string_view prompt_field) {
   if (dynamic_cast<const ContextLengthError*>(&error) != nullptr)
-    return {400, "invalid_request_error", error.what(), "context_length_exceeded", "messages"};
+    return {400, "invalid_request_error", error.what(), "context_length_exceeded",
+            std::string(prompt_field)};
   switch (error.code()) {
     case ErrorCode::invalid_argument:
     case ErrorCode::data_corrupt:

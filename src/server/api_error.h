@@ -31,7 +31,8 @@ ApiError bad_field(std::string_view field, const std::string& message);
 ApiError unsupported_field(std::string_view field, const std::string& message);
 
 // The one table from our error codes to HTTP.
-ApiError to_api_error(const Error& error);
+// prompt_field: the field to name when the prompt does not fit the context.
+ApiError to_api_error(const Error& error, std::string_view prompt_field = "prompt");
 
 std::string error_body(const ApiError& error);
 // For faults the HTTP layer finds itself (no such request line, too large, too slow).

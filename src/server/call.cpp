@@ -18,6 +18,12 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 constexpr size_t kMostQueuedBytes = 16u << 20;
 constexpr int kShortestRetry = 1, kLongestRetry = 60;
 
+ApiError draining_error() {
+  ApiError error{503, "service_unavailable_error", "the server is shutting down", "draining"};
+  error.retry_after_seconds = 5;  // by then another one may be up
+  return error;
+}
+
 }  // namespace
 
 // Takes the results of one prompt to the call.
@@ -77,8 +83,9 @@ void Call::start(const GenerationAsk& ask, std::vector<Prompt> prompts, bool ech
             ? ApiError(429, "rate_limit_error",
                        fmt::format("the queue is full ({} requests wait)", stats.waiting),
                        "queue_full")
-            : ApiError(503, "service_unavailable_error", "the server is shutting down", "draining");
-    error.retry_after_seconds = std::clamp(stats.waiting / 16, kShortestRetry, kLongestRetry);
+            : draining_error();
+    if (error.status == 429)
+      error.retry_after_seconds = std::clamp(stats.waiting / 16, kShortestRetry, kLongestRetry);
     throw error;
   }
   bool done = false;
@@ -246,7 +253,7 @@ Outcome Call::outcome() const {
 ApiError Call::fault() const {
   switch (outcome()) {
     case Outcome::overloaded:
-      return {503, "service_unavailable_error", "the server is shutting down", "draining"};
+      return draining_error();
     case Outcome::timed_out:
       return {503, "service_unavailable_error",
               "the request's time-out passed before its first token", "timeout"};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/utf8.h"
 #include "engine/chat_prompt.h"
 #include "server/api_error.h"
 #include "server/field_tables.h"
@@ -37,11 +38,11 @@ OrderedJson read_content(const Json* content, bool may_be_null, size_t index) {
     if (type != "text")
       throw unsupported_field("messages",
                               fmt::format("{}: parts of type '{}' are not supported, only 'text'",
-                                          where(index, "content"), type.substr(0, 40)));
+                                          where(index, "content"), clipped_utf8(type, 40)));
     for (const auto& [key, value] : part.items())
       if (key != "type" && key != "text")
         throw bad_field("messages", fmt::format("{}: unknown key '{}' in a text part",
-                                                where(index, "content"), key.substr(0, 40)));
+                                                where(index, "content"), clipped_utf8(key, 40)));
     if (!part.contains("text") || !part["text"].is_string())
       throw bad_field("messages", where(index, "content") + ": a text part without text");
     text += part["text"].get<std::string>();
@@ -69,12 +70,7 @@ OrderedJson read_tool_calls(const Json& calls, size_t index) {
 }
 
 std::string read_role(const RequestFields& message, size_t index, ChatMessages& out) {
-  std::string role;
-  try {
-    role = message.text("role").value_or("");
-  } catch (const ApiError& e) {
-    throw bad_field("messages", fmt::format("messages[{}]: {}", index, e.what()));
-  }
+  std::string role = message.text("role").value_or("");
   if (role.empty()) throw bad_field("messages", where(index, "role") + ": missing");
   if (role == "developer") return "system";
   const auto known = {"system", "user", "assistant", "tool"};
@@ -116,7 +112,8 @@ void read_token_limit(const RequestFields& fields, GenerationRequest& request) {
   if (other) request.max_tokens = other;
   if (request.max_tokens == 0)
     throw bad_field(other ? "max_completion_tokens" : "max_tokens",
-                    "max_tokens: got 0, wanted at least 1");
+                    fmt::format("{}: got 0, wanted at least 1",
+                                other ? "max_completion_tokens" : "max_tokens"));
 }
 
 void read_logprobs(const RequestFields& fields, GenerationRequest& request) {
@@ -142,12 +139,32 @@ OrderedJson read_template_variables(const RequestFields& fields,
         key == "bos_token" || key == "eos_token")
       throw bad_field("chat_template_kwargs",
                       fmt::format("chat_template_kwargs: '{}' is set by the server", key));
+    const char* const field =
+        key == "reasoning_effort" ? "reasoning_effort" : "chat_template_kwargs";
     if (chat_template != nullptr && !chat_template->reads_variable(key))
-      throw bad_field(
-          key == "reasoning_effort" ? "reasoning_effort" : "chat_template_kwargs",
-          fmt::format("the model's chat template does not read '{}'", key.substr(0, 80)));
+      throw bad_field(field, fmt::format("{}: the model's chat template does not read '{}'", field,
+                                         clipped_utf8(key, 80)));
   }
   return extra;
+}
+
+}  // namespace
+
+namespace {
+
+// One message as templates expect it. Keys that are null are absent, as in transformers, so that no
+// template prints "None" for an assistant's null content.
+OrderedJson read_message(const Json& json, size_t index, ChatMessages& out) {
+  const RequestFields message(json, message_fields(), false);
+  OrderedJson m;
+  m["role"] = read_role(message, index, out);
+  const Json* calls = message.find("tool_calls");
+  OrderedJson content = read_content(message.find("content"), m["role"] == "assistant", index);
+  if (!content.is_null()) m["content"] = std::move(content);
+  for (const char* key : {"name", "tool_call_id", "reasoning_content", "reasoning"})
+    if (const auto text = message.text(key)) m[key] = *text;
+  if (calls != nullptr && !calls->empty()) m["tool_calls"] = read_tool_calls(*calls, index);
+  return m;
 }
 
 }  // namespace
@@ -159,21 +176,12 @@ ChatMessages read_messages(const Json& messages) {
   for (size_t i = 0; i < messages.size(); ++i) {
     if (!messages[i].is_object())
       throw bad_field("messages", fmt::format("messages[{}]: wanted an object", i));
-    const RequestFields message = [&] {
-      try {
-        return RequestFields(messages[i], message_fields(), false);
-      } catch (const ApiError& e) {
-        throw bad_field("messages", fmt::format("messages[{}]: {}", i, e.what()));
-      }
-    }();
-    OrderedJson m;
-    m["role"] = read_role(message, i, out);
-    const Json* calls = message.find("tool_calls");
-    m["content"] = read_content(message.find("content"), m["role"] == "assistant", i);
-    for (const char* key : {"name", "tool_call_id", "reasoning_content", "reasoning"})
-      if (const auto text = message.text(key)) m[key] = *text;
-    if (calls != nullptr && !calls->empty()) m["tool_calls"] = read_tool_calls(*calls, i);
-    out.messages.push_back(std::move(m));
+    try {
+      out.messages.push_back(read_message(messages[i], i, out));
+    } catch (const ApiError& e) {
+      if (e.param == "messages") throw;
+      throw bad_field("messages", fmt::format("messages[{}]: {}", i, e.what()));
+    }
   }
   return out;
 }
@@ -202,7 +210,7 @@ GenerationAsk read_chat(const RequestFields& fields, const Engine& engine, doubl
     throw bad_field(
         "messages",
         fmt::format("unknown role '{}'; wanted system, developer, user, assistant or tool",
-                    chat.unknown_role.substr(0, 80)));
+                    clipped_utf8(chat.unknown_role, 80)));
   return ask;
 }
 

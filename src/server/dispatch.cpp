@@ -6,6 +6,7 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "net/http_parser.h"
 #include "server/api_error.h"
 #include "server/server_state.h"
@@ -37,6 +38,12 @@ bool is_generating(std::string_view path) {
          path.starts_with("/v1/embeddings") || path.starts_with("/generate");
 }
 
+// The field that is too long when a prompt does not fit.
+const char* prompt_field(std::string_view path) {
+  if (path.starts_with("/v1/chat")) return "messages";
+  return path.starts_with("/v1/embeddings") ? "input" : "prompt";
+}
+
 void answer_error(Context& context, const ApiError& error) {
   if (is_generating(context.request().path)) context.state.metrics.count_request(outcome_of(error));
   net::Response response = error_response(error);
@@ -53,7 +60,7 @@ void answering_errors(Context& context, Work work) {
     answer_error(context, e);
   } catch (const Error& e) {
     if (e.code() == ErrorCode::internal) log_error("request {}: {}", context.request_id, e.what());
-    answer_error(context, to_api_error(e));
+    answer_error(context, to_api_error(e, prompt_field(context.request().path)));
   } catch (const std::bad_alloc&) {
     answer_error(context,
                  {503, "service_unavailable_error", "out of memory", "resource_exhausted"});
@@ -221,7 +228,7 @@ const ServedModel& find_model(const ServerState& state, const std::optional<std:
   std::string names;
   for (const ServedModel& model : state.models) names += (names.empty() ? "" : ", ") + model.name;
   throw ApiError(404, "not_found_error",
-                 fmt::format("no model '{}'; there are: {}", name->substr(0, 120), names),
+                 fmt::format("no model '{}'; there are: {}", clipped_utf8(*name, 120), names),
                  "model_not_found", "model");
 }
 
@@ -241,7 +248,7 @@ void dispatch(ServerState& state, std::shared_ptr<net::Exchange> exchange) {
     }
     if (allowed.empty())
       throw ApiError(404, "not_found_error",
-                     fmt::format("no such path: {}", request.path.substr(0, 200)), "not_found");
+                     fmt::format("no such path: {}", clipped_utf8(request.path, 200)), "not_found");
     if (method == "OPTIONS" && !state.settings.cors_origin.empty() &&
         request.has_header("Access-Control-Request-Method")) {
       answer_preflight(*context, allowed);

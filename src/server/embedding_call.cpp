@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/utf8.h"
 #include "server/answers.h"
 #include "server/api_error.h"
 
@@ -23,7 +24,7 @@ EmbeddingAsk read_embedding(const RequestFields& fields, const Engine& engine) {
   if (format != "float" && format != "base64")
     throw bad_field(
         "encoding_format",
-        fmt::format("encoding_format: got '{}', wanted float or base64", format.substr(0, 40)));
+        fmt::format("encoding_format: got '{}', wanted float or base64", clipped_utf8(format, 40)));
   ask.base64 = format == "base64";
   const int64_t size = engine.model().config.hidden_size;
   if (const auto dimensions = fields.integer("dimensions", 1, INT64_MAX);
@@ -154,11 +155,13 @@ void EmbeddingCall::finish() {
   metrics_.count_request(outcome);
   if (gone_) return;
   if (outcome != Outcome::completed) {
-    net::Response response = error_response(
-        failed_ ? ApiError(500, "internal_error", "the model could not compute an embedding",
-                           "internal")
-                : ApiError(503, "service_unavailable_error",
-                           "the server is overloaded or shutting down", "overloaded"));
+    ApiError error = failed_ ? ApiError(500, "internal_error",
+                                        "the model could not compute an embedding", "internal")
+                             : ApiError(503, "service_unavailable_error",
+                                        "the server is overloaded or shutting down", "overloaded");
+    if (!failed_) error.retry_after_seconds = 1;
+    net::Response response = error_response(error);
+    response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
     exchange_->respond(std::move(response));
     return;
   }

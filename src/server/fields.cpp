@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/utf8.h"
 #include "server/api_error.h"
 
 namespace strata::server {
@@ -15,8 +16,8 @@ constexpr size_t kShownLength = 80;
 // A value as a message shows it: short, whatever was sent.
 std::string shown(const Json& value) {
   std::string text = to_json_text(value);
-  if (text.size() > kShownLength) text = text.substr(0, kShownLength) + "...";
-  return text;
+  if (text.size() <= kShownLength) return text;
+  return std::string(clipped_utf8(text, kShownLength)) + "...";
 }
 
 ApiError wrong_type(std::string_view field, const Json& value, std::string_view wanted) {
@@ -46,16 +47,17 @@ RequestFields::RequestFields(Json body, std::span<const FieldSpec> table, bool l
                    fmt::format("the body is {}, wanted a JSON object", body_.type_name()),
                    "invalid_value");
   for (const auto& [key, value] : body_.items()) {
-    const auto spec = std::find_if(table.begin(), table.end(),
-                                   [&name = key](const FieldSpec& s) { return s.name == name; });
+    const auto spec = std::find_if(table.begin(), table.end(), [&wanted = key](const FieldSpec& s) {
+      return s.name == wanted;
+    });
     const bool unknown = spec == table.end();
+    const std::string name(clipped_utf8(key, kShownLength));
     if (unknown && !lenient)
       throw ApiError(400, "invalid_request_error",
-                     fmt::format("unknown field '{}' (--lenient ignores unknown fields)",
-                                 key.substr(0, kShownLength)),
-                     "unknown_field", key.substr(0, kShownLength));
+                     fmt::format("unknown field '{}' (--lenient ignores unknown fields)", name),
+                     "unknown_field", name);
     if (unknown) {
-      ignored_.push_back(key.substr(0, kShownLength));
+      ignored_.push_back(name);
       continue;
     }
     if (spec->field_class != FieldClass::neutral || value.is_null()) continue;

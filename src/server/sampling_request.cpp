@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 
+#include "base/utf8.h"
 #include "server/api_error.h"
 #include "server/field_tables.h"
 
@@ -16,9 +17,10 @@ constexpr size_t kMostStops = 16;
 constexpr int64_t kMostChoices = 64;
 constexpr double kMostSeconds = 86400;
 
+// 63 bits, so that clients whose integers are signed can send it back.
 uint64_t random_seed() {
   std::random_device device;
-  return static_cast<uint64_t>(device()) << 32 | device();
+  return (static_cast<uint64_t>(device()) << 32 | device()) >> 1;
 }
 
 double read_priority(const RequestFields& fields, double cap) {
@@ -31,7 +33,7 @@ double read_priority(const RequestFields& fields, double cap) {
     if (word != "low" && word != "normal" && word != "high")
       throw bad_field("priority",
                       fmt::format("priority: got '{}', wanted low, normal, high or a number",
-                                  word.substr(0, 40)));
+                                  clipped_utf8(word, 40)));
     priority = word == "low" ? -1 : word == "high" ? 1 : 0;
   }
   return std::min(priority, cap);
@@ -59,7 +61,7 @@ std::vector<std::pair<TokenId, double>> read_logit_bias(const RequestFields& fie
         !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos;
     if (!digits || std::stoll(key) >= vocabulary)
       throw bad_field("logit_bias", fmt::format("logit_bias: '{}' is no token id below {}",
-                                                key.substr(0, 40), vocabulary));
+                                                clipped_utf8(key, 40), vocabulary));
     if (!value.is_number() || !(value.get<double>() >= -100 && value.get<double>() <= 100))
       throw bad_field(
           "logit_bias",
@@ -74,9 +76,13 @@ void read_stream_options(const RequestFields& fields, GenerationAsk& ask) {
   if (options == nullptr) return;
   if (!ask.stream)
     throw bad_field("stream_options", "stream_options is only allowed with \"stream\": true");
-  const RequestFields inner(*options, stream_option_fields(), false);
-  ask.include_usage = inner.boolean("include_usage").value_or(false);
-  ask.continuous_usage = inner.boolean("continuous_usage_stats").value_or(false);
+  try {
+    const RequestFields inner(*options, stream_option_fields(), false);
+    ask.include_usage = inner.boolean("include_usage").value_or(false);
+    ask.continuous_usage = inner.boolean("continuous_usage_stats").value_or(false);
+  } catch (const ApiError& e) {
+    throw bad_field("stream_options", fmt::format("stream_options: {}", e.what()));
+  }
 }
 
 }  // namespace
