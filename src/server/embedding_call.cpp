@@ -39,7 +39,8 @@ EmbeddingAsk read_embedding(const RequestFields& fields, const Engine& engine) {
   for (const Prompt& p : ask.inputs)
     if (static_cast<int64_t>(p.ids.size()) > engine.context_length())
       throw to_api_error(
-          ContextLengthError(engine.context_length(), static_cast<int64_t>(p.ids.size()), 0));
+          ContextLengthError(engine.context_length(), static_cast<int64_t>(p.ids.size()), 0),
+          "input");
   return ask;
 }
 
