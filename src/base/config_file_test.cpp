@@ -54,6 +54,28 @@ TEST(ConfigFile, RefusesNamingTheLine) {
   EXPECT_NE(refusal("a = " + std::string(100'000, '[')), "");
 }
 
+TEST(ConfigFile, CharactersOutsideAscii) {
+  const auto entries = parse_config(
+      "\xEF\xBB\xBF"
+      "a = \"\u00e9\\\"\u0416\" # \u00a1\n"
+      "'\u0416' = '\u00e9\\'\n"
+      "b = \"\"\"\n\"\u00e9\"\n\\\"\"\"\u00e9\"\"\"\n"
+      "c = '''it's \u00e9'''\n",
+      "f.toml");
+  ASSERT_EQ(entries.size(), 4u);
+  EXPECT_EQ(entries[0].values[0], "\u00e9\"\u0416");
+  EXPECT_EQ(entries[1].key, "\u0416");
+  EXPECT_EQ(entries[2].values[0], "\"\u00e9\"\n\"\"\"\u00e9");
+  EXPECT_EQ(entries[3].values[0], "it's \u00e9");
+  // Without quotes they are refused, wherever they stand (in toml++ 3.3 most are undefined
+  // behaviour).
+  for (const char* text :
+       {"\n\u00a1 = 1\n", "\nb = 1\u047f", "\n[\u00e9]\nx = 1\n", "\nx = 1\u047fT01:$0:00Z\n",
+        "# \u00e9\nb = \"c\" \u00a0\n", "a = 'b'\n\u2003b = 1\n", "\nb = \xff\n"}) {
+    EXPECT_EQ(refusal(text).substr(0, 9), "f.toml:2:") << text << refusal(text);
+  }
+}
+
 TEST(ConfigFile, UnknownKeys) {
   const auto entries = parse_config("port = 1\n\nprot = 2\n", "f.toml");
   const std::string_view known[] = {"host", "port"};
