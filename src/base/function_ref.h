@@ -17,7 +17,7 @@ class FunctionRef<Result(Args...)> {
   template <typename F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> &&
            std::is_invocable_r_v<Result, F&, Args...>)
-      // NOLINTNEXTLINE(google-explicit-constructor): made to be passed a lambda
+      // NOLINTNEXTLINE(bugprone-forwarding-reference-overload): constrained above
       FunctionRef(F&& f)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
         call_([](void* object, Args... args) -> Result {

@@ -41,6 +41,7 @@ bool replace_missing_page(uintptr_t address) {
     const uintptr_t end = slot.end.load(std::memory_order_acquire);
     if (address >= end || address < slot.begin.load(std::memory_order_acquire)) continue;
     slot.damaged.store(true, std::memory_order_release);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel gives the address as a number
     void* page = reinterpret_cast<void*>(address & ~(g_page_size - 1));
     return mmap(page, g_page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
            page;
@@ -174,10 +175,9 @@ void MappedFile::check_intact() const {
 void MappedFile::release_pages(std::span<const std::byte> part) const {
   if (part.empty()) return;
   STRATA_ASSERT(part.data() >= data_ && part.data() + part.size() <= data_ + size_);
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(part.data()) & ~(g_page_size - 1);
-  const uintptr_t end = reinterpret_cast<uintptr_t>(part.data() + part.size());
+  const size_t into_page = reinterpret_cast<uintptr_t>(part.data()) & (g_page_size - 1);
   // Only advice: when it fails the pages stay, which is correct too.
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  madvise(const_cast<std::byte*>(part.data()) - into_page, into_page + part.size(), MADV_DONTNEED);
 }
 
 }  // namespace strata

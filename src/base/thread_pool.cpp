@@ -63,7 +63,8 @@ IndexRange split_range(int64_t n, int64_t grain, int part, int parts) {
 ThreadPool::ThreadPool(int threads)
     : spins_(threads <= usable_threads()),
       placement_(std::max(threads, 1)),
-      errors_(std::max(threads, 1)) {
+      errors_(std::max(threads, 1)),
+      claimed_(std::max(threads, 1)) {
   const BlockedSignals blocked;
   for (int i = 1; i < this->threads(); ++i) workers_.emplace_back([this, i] { work(i); });
 }
@@ -75,6 +76,13 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
+// Takes a share of a call, once: whoever gets it runs it, and the call does not end before that, so
+// job_ is this call's. A worker that is late finds its share taken and does not touch job_.
+bool ThreadPool::claim(int index, uint32_t generation) {
+  uint32_t before = generation - 1;
+  return claimed_[index].compare_exchange_strong(before, generation, std::memory_order_acq_rel);
+}
+
 void ThreadPool::call(int index) noexcept {
   const ThreadPool* outer = working_for;
   working_for = this;
@@ -84,6 +92,7 @@ void ThreadPool::call(int index) noexcept {
     errors_[index] = std::current_exception();
   }
   working_for = outer;
+  if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
 }
 
 void ThreadPool::work(int index) {
@@ -92,12 +101,11 @@ void ThreadPool::work(int index) {
   for (;;) {
     const auto called = [&] { return generation_.load(std::memory_order_acquire) != seen; };
     if (!spins_ || !spin_until(called)) generation_.wait(seen, std::memory_order_acquire);
-    // A call ends only when every worker has seen it, so none is ever skipped.
-    ++seen;
+    seen = generation_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
+    if (!claim(index, seen)) continue;
     if (spins_) placement_.settle(index);
     call(index);
-    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
   }
 }
 
@@ -105,14 +113,15 @@ void ThreadPool::run(FunctionRef<void(int)> fn) {
   STRATA_ASSERT(working_for != this);
   const std::lock_guard lock(turn_);
   job_ = &fn;
-  if (!workers_.empty()) {
+  running_.store(threads(), std::memory_order_relaxed);
+  if (workers_.empty()) {
+    call(0);
+  } else {
     if (spins_) placement_.settle(0);
-    running_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-    generation_.fetch_add(1, std::memory_order_release);
+    const uint32_t generation = generation_.fetch_add(1, std::memory_order_release) + 1;
     generation_.notify_all();
-  }
-  call(0);
-  if (!workers_.empty()) {
+    for (int index = 0; index < threads(); ++index)
+      if (claim(index, generation)) call(index);
     const auto done = [&] { return running_.load(std::memory_order_acquire) == 0; };
     if (!spins_ || !spin_until(done)) {
       for (int left = running_.load(std::memory_order_acquire); left != 0;

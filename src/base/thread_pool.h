@@ -27,6 +27,10 @@ IndexRange split_range(int64_t n, int64_t grain, int part, int parts);
 // process may use (usable_threads()) sleeps at once, so that nobody spins on a core another needs;
 // the threads of any other pool keep to different CPUs (ThreadPlacement).
 //
+// A call never waits for a worker that has not begun: the caller does such a share itself. On a
+// machine that is busy with other work, or with more threads than cores, a call so costs its work
+// and not the scheduler's delays.
+//
 // Calls from several threads take turns. Calling a pool from its own work is our fault (asserted).
 class ThreadPool {
  public:
@@ -38,8 +42,9 @@ class ThreadPool {
   int threads() const { return static_cast<int>(errors_.size()); }
   bool spins() const { return spins_; }
 
-  // Calls fn(index) for every index in [0, threads()), 0 on the calling thread, and returns when
-  // all are done. What a call throws is thrown here, the lowest index first; the others complete.
+  // Calls fn(index) once for every index in [0, threads()), 0 on the calling thread, the others
+  // where there is time for them, and returns when all are done. What a call throws is thrown here,
+  // the lowest index first; the others complete.
   void run(FunctionRef<void(int)> fn);
 
   // Calls fn(begin, end) on the parts of [0, n) given by split_range: which thread computes what
@@ -52,16 +57,19 @@ class ThreadPool {
 
  private:
   void work(int index);
+  bool claim(int index, uint32_t generation);
   void call(int index) noexcept;
 
   const bool spins_;
   ThreadPlacement placement_;
   std::mutex turn_;
   std::vector<std::exception_ptr> errors_;  // by index
+  // By index: the last call in which somebody took that share. At a call's end all are equal.
+  std::vector<std::atomic<uint32_t>> claimed_;
   const FunctionRef<void(int)>* job_ = nullptr;
   // On lines of their own: workers watch one while the caller watches the other.
   alignas(64) std::atomic<uint32_t> generation_ = 0;  // counts calls
-  alignas(64) std::atomic<int> running_ = 0;          // workers not yet done with this call
+  alignas(64) std::atomic<int> running_ = 0;          // shares not yet done in this call
   std::atomic<bool> stop_ = false;
   std::vector<std::thread> workers_;
 };

@@ -121,6 +121,21 @@ TEST_P(Pools, CallersTakeTurns) {
   EXPECT_EQ(total, 300 * GetParam());
 }
 
+// Workers asleep need microseconds to wake up; an empty share is done long before.
+TEST(ThreadPool, TheCallerDoesWhatNobodyHasBegun) {
+  ThreadPool pool(usable_threads() + 6);
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int> calls = 0, by_caller = 0;
+  for (int call = 0; call < 200; ++call) {
+    pool.run([&](int) {
+      ++calls;
+      if (std::this_thread::get_id() == caller) ++by_caller;
+    });
+  }
+  EXPECT_EQ(calls, 200 * pool.threads());
+  EXPECT_GT(by_caller, 200);  // its own, and some
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, Pools, testing::Values(1, 2, 3, 8));
 
 double process_cpu_seconds() {

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <cstdlib>
 
+#include <fmt/core.h>
+
 #include "base/config_file.h"
 #include "base/error.h"
 
@@ -51,7 +53,7 @@ void add_entry(const CLI::Option& option, const ConfigEntry& entry, const std::s
     if (entry.values.front() == "true") out.push_back(flag);
     return;
   }
-  for (const std::string& value : entry.values) out.push_back(flag + "=" + value);
+  for (const std::string& value : entry.values) out.push_back(fmt::format("{}={}", flag, value));
 }
 
 }  // namespace

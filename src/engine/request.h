@@ -82,10 +82,10 @@ class ResultSink {
   virtual ~ResultSink() = default;
   // Once, before the first on_token: the prompt is read. logprobs: [prompt tokens] where
   // prompt_logprobs was asked for, the first one NaN (it follows nothing); else empty.
-  virtual void on_prompt(std::vector<TokenLogprob> /*logprobs*/) {}
+  virtual void on_prompt(const std::vector<TokenLogprob>& /*logprobs*/) {}
   virtual void on_token(TokenEvent event) = 0;
   // The unit vector [D] of an embedding request, before on_done.
-  virtual void on_embedding(std::vector<float> /*embedding*/) {}
+  virtual void on_embedding(const std::vector<float>& /*embedding*/) {}
   virtual void on_done(const RequestSummary& summary) = 0;
 };
 

@@ -104,7 +104,8 @@ void Step::score_prompts(ServeExec& exec, const Tensor& hidden) {
       first.logprob = std::numeric_limits<float>::quiet_NaN();
       request.prompt_logprobs.insert(request.prompt_logprobs.begin(), first);
     }
-    request.sink->on_prompt(std::move(request.prompt_logprobs));
+    request.sink->on_prompt(request.prompt_logprobs);
+    request.prompt_logprobs = {};
   }
 }
 
@@ -127,7 +128,7 @@ void Step::pool_embeddings(ServeExec& exec, const Tensor& hidden) {
     const double scale = squares > 0 ? 1 / std::sqrt(squares) : 0;
     std::vector<float> unit(sum.size());
     for (size_t i = 0; i < sum.size(); ++i) unit[i] = static_cast<float>(sum[i] * scale);
-    part.request->sink->on_embedding(std::move(unit));
+    part.request->sink->on_embedding(unit);
   }
 }
 

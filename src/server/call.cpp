@@ -30,7 +30,7 @@ ApiError draining_error() {
 class Call::Sink final : public ResultSink {
  public:
   Sink(std::shared_ptr<Call> call, size_t prompt) : call_(std::move(call)), prompt_(prompt) {}
-  void on_prompt(std::vector<TokenLogprob> logprobs) override {
+  void on_prompt(const std::vector<TokenLogprob>& logprobs) override {
     call_->on_prompt(prompt_, logprobs);
   }
   void on_token(TokenEvent event) override { call_->on_token(prompt_, std::move(event)); }

@@ -64,7 +64,7 @@ class EmbeddingCall::Sink final : public ResultSink {
  public:
   Sink(std::shared_ptr<EmbeddingCall> call, size_t input) : call_(std::move(call)), input_(input) {}
   void on_token(TokenEvent event) override { how_ = event.finish; }
-  void on_embedding(std::vector<float> embedding) override { embedding_ = std::move(embedding); }
+  void on_embedding(const std::vector<float>& embedding) override { embedding_ = embedding; }
   void on_done(const RequestSummary&) override {
     call_->on_done(input_, std::move(embedding_), how_);
   }
