@@ -13,9 +13,23 @@
 
 namespace strata::cli {
 
-void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+void add_exec_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option("--threads", flags.threads, "threads; 0: every usable core")
       ->check(CLI::Range(0, 1024));
+  command.add_option("--kv-type", flags.kv_type, "number format of the KV cache: f16, bf16 or f32")
+      ->check(CLI::IsMember({"f16", "bf16", "f32"}))
+      ->capture_default_str();
+  command
+      .add_option("--activations", flags.activations,
+                  "what quantised weights multiply: int8, or int8x2: nearly exact activations, at "
+                  "about half the speed")
+      ->check(CLI::IsMember({"int8", "int8x2"}))
+      ->capture_default_str();
+  command.add_flag("--strict", flags.strict, "unknown keys in the model's metadata are errors");
+}
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+  add_exec_flags(command, flags);
   command
       .add_option("--context", flags.context,
                   "tokens of context; 0: the model's (clamped to what the KV pool holds)")
@@ -23,12 +37,8 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option(
       "--kv-memory", flags.kv_memory,
       "size of the KV cache, such as 2GiB; default: a quarter of free memory, at most 4GiB");
-  command.add_option("--kv-type", flags.kv_type, "number format of the KV cache: f16, bf16 or f32")
-      ->check(CLI::IsMember({"f16", "bf16", "f32"}))
-      ->capture_default_str();
   command.add_option("--chat-template", flags.chat_template_file,
                      "a Jinja file to use instead of the model's own template");
-  command.add_flag("--strict", flags.strict, "unknown keys in the model's metadata are errors");
 }
 
 EngineOptions engine_options(const EngineFlags& flags) {
@@ -39,6 +49,7 @@ EngineOptions engine_options(const EngineFlags& flags) {
   options.kv_type = flags.kv_type == "f32"    ? KvType::f32
                     : flags.kv_type == "bf16" ? KvType::bf16
                                               : KvType::f16;
+  options.activations = flags.activations == "int8x2" ? Activations::int8x2 : Activations::int8;
   if (!flags.chat_template_file.empty())
     options.chat_template = read_file(flags.chat_template_file);
   options.strict = flags.strict;

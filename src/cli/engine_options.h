@@ -13,10 +13,13 @@ struct EngineFlags {
   int64_t context = 0;
   std::string kv_memory;
   std::string kv_type = "f16";
+  std::string activations = "int8";
   std::string chat_template_file;
   bool strict = false;
 };
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
+// --threads, --kv-type, --activations and --strict, which commands without an engine take too.
+void add_exec_flags(CLI::App& command, EngineFlags& flags);
 // Reads the template file, parses sizes; throws Error{invalid_argument}.
 EngineOptions engine_options(const EngineFlags& flags);
 

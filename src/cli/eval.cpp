@@ -55,7 +55,9 @@ int perplexity_command(const EvalFlags& flags) {
 
   ServeExecOptions options;
   options.threads = flags.engine.threads;
-  options.kv_type = engine_options(flags.engine).kv_type;
+  const EngineOptions engine = engine_options(flags.engine);
+  options.kv_type = engine.kv_type;
+  options.activations = engine.activations;
   options.context = flags.context;
   ServeExec exec(*model, options);
   Progress progress("perplexity", flags.global.quiet);
@@ -76,11 +78,14 @@ int perplexity_command(const EvalFlags& flags) {
     out["tokens"] = result.tokens;
     out["isa"] = isa_level_name(exec.isa());
     out["kv_type"] = flags.engine.kv_type;
+    out["activations"] = flags.engine.activations;
     print_json(to_json_text(out));
   } else {
-    fmt::print("perplexity {:.4f} +- {:.4f} over {} tokens (windows of {}, {}, KV {})\n",
-               result.perplexity, result.standard_error, result.tokens, flags.context,
-               isa_level_name(exec.isa()), flags.engine.kv_type);
+    fmt::print(
+        "perplexity {:.4f} +- {:.4f} over {} tokens (windows of {}, {}, KV {}, {} "
+        "activations)\n",
+        result.perplexity, result.standard_error, result.tokens, flags.context,
+        isa_level_name(exec.isa()), flags.engine.kv_type, flags.engine.activations);
   }
   return kDone;
 }
@@ -106,15 +111,7 @@ void add_eval(CLI::App& app, Run& run) {
       ->capture_default_str();
   perplexity.add_option("--chunks", flags->chunks, "windows to score; 0: all")
       ->check(CLI::NonNegativeNumber);
-  perplexity.add_option("--threads", flags->engine.threads, "threads; 0: every usable core")
-      ->check(CLI::Range(0, 1024));
-  perplexity
-      .add_option("--kv-type", flags->engine.kv_type,
-                  "number format of the KV cache: f16, bf16 or f32")
-      ->check(CLI::IsMember({"f16", "bf16", "f32"}))
-      ->capture_default_str();
-  perplexity.add_flag("--strict", flags->engine.strict,
-                      "unknown keys in the model's metadata are errors");
+  add_exec_flags(perplexity, flags->engine);
   add_common_options(perplexity, flags->global);
   perplexity.callback([flags, &run] { run = [flags] { return perplexity_command(*flags); }; });
 }

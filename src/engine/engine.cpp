@@ -34,6 +34,7 @@ class LoadedEngine final : public Engine {
     ServeExecOptions exec;
     exec.threads = options_.threads;
     exec.kv_type = options_.kv_type;
+    exec.activations = options_.activations;
     exec.kv_memory = budget.kv_bytes;
     exec.context = budget.context;
     exec.max_sequences = options_.max_running;
@@ -65,8 +66,10 @@ class LoadedEngine final : public Engine {
   const std::vector<TokenId>& end_tokens() const override { return loop_->end_tokens(); }
 
   std::string fingerprint() const override {
-    return fmt::format("strata-{}-{}-{}-{}", STRATA_VERSION, isa_level_name(isa_level()),
-                       kv_type_name(options_.kv_type), model_->hash.substr(0, 12));
+    return fmt::format("strata-{}-{}-{}{}-{}", STRATA_VERSION, isa_level_name(isa_level()),
+                       kv_type_name(options_.kv_type),
+                       options_.activations == Activations::int8 ? "" : "-int8x2",
+                       model_->hash.substr(0, 12));
   }
 
   Submit submit(GenerationRequest request, std::shared_ptr<ResultSink> sink,

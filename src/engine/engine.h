@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "engine/request.h"
 #include "model/model.h"
+#include "numeric/activations.h"
 #include "numeric/kv_type.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -20,6 +21,7 @@ struct EngineOptions {
   int64_t context = 0;     // 0: the model's; clamped to what the KV pool holds
   uint64_t kv_memory = 0;  // bytes; 0: a quarter of free memory, at most 4 GiB
   KvType kv_type = KvType::f16;
+  Activations activations = Activations::int8;
   int max_running = 64;       // sequences in the batch
   int batch_tokens = 512;     // rows of a step
   int queue = 256;            // requests that wait

@@ -76,7 +76,8 @@ ServeExec::ServeExec(const Model& model, const ServeExecOptions& options)
       pool_(options.threads > 0 ? options.threads : usable_threads()),
       weights_(model, pool_, options.progress),
       kv_(make_pool(model, options)),
-      context_(std::min(wanted_context(model, options), kv_.longest_sequence())) {
+      context_(std::min(wanted_context(model, options), kv_.longest_sequence())),
+      activations_(options.activations) {
   layer_in_group_.resize(model.transformer.blocks.size());
   for (const LayerGroup& g : model.layer_groups)
     for (size_t i = 0; i < g.layers.size(); ++i)
@@ -155,7 +156,7 @@ void ServeExec::for_rows(int64_t rows, int64_t elements, Fn fn) {
 // ---- int8 twins ----
 
 QuantizedRows& ServeExec::quantised_twin(const Tensor& t) {
-  return twins_[static_cast<size_t>(t.id)];
+  return twins_[static_cast<size_t>(t.id)].quantized;
 }
 
 // Whether an op should quantise the rows it has just made: some product will most likely want them.
@@ -164,11 +165,14 @@ bool ServeExec::fuse_quantise(int64_t columns) const {
 }
 
 LinearInput ServeExec::input(const Tensor& x, bool quantised) {
-  LinearInput in{x, {}};
+  LinearInput in{x, {}, {}};
   if (quantised) {
-    QuantizedRows& twin = quantised_twin(x);
-    if (!twin) twin = quantize_rows(x, arena(), context());
-    in.quantized = twin;
+    Twins& twins = twins_[static_cast<size_t>(x.id)];
+    if (!twins.quantized) twins.quantized = quantize_rows(x, arena(), context());
+    if (activations_ == Activations::int8x2 && !twins.residual)
+      twins.residual = quantize_residual(x, twins.quantized, arena(), context());
+    in.quantized = twins.quantized;
+    in.residual = twins.residual;
   }
   return in;
 }

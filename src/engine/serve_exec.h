@@ -12,6 +12,7 @@
 #include "engine/rope_table.h"
 #include "exec/exec.h"
 #include "model/model.h"
+#include "numeric/activations.h"
 #include "numeric/kv_type.h"
 #include "ops/linear.h"
 #include "ops/paged_attention.h"
@@ -23,6 +24,7 @@ namespace strata {
 struct ServeExecOptions {
   int threads = 0;  // 0: usable_threads()
   KvType kv_type = KvType::f16;
+  Activations activations = Activations::int8;
   uint64_t kv_memory = 0;                          // bytes; 0: default_kv_memory()
   int64_t context = 0;                             // longest sequence; 0: the model's
   int64_t max_sequences = 64;                      // that windowed groups keep pages for
@@ -39,8 +41,9 @@ uint64_t default_kv_memory();
 // Serves a model: packed weights, int8 activations where weights are quantised, f32 elsewhere, and
 // keys and values in a paged cache that only `attend` touches.
 //
-// Row results depend, bit for bit, on the row and its sequence alone (at one ISA level and KV
-// type): not on other rows, threads, the cut of a prompt into passes, nor the place of pages.
+// Row results depend, bit for bit, on the row and its sequence alone (at one ISA level, KV type and
+// kind of activations): not on other rows, threads, the cut of a prompt into passes, nor the place
+// of pages.
 //
 // Lives of tensors are shorter than Exec promises at large: `add` ends those made before its own
 // operands (a block needs nothing older), and logits live until the next logits() or begin(). So
@@ -111,13 +114,17 @@ class ServeExec : public Exec {
   PreparedWeights weights_;
   KvPool kv_;
   int64_t context_;
+  Activations activations_;
   std::vector<RopeTable> ropes_;
   std::vector<int> layer_in_group_;  // by layer
 
   Arena arenas_[2];
   int current_arena_ = 0;
   Arena logits_arena_;
-  std::vector<QuantizedRows> twins_;  // by Tensor::id
+  struct Twins {
+    QuantizedRows quantized, residual;
+  };
+  std::vector<Twins> twins_;  // by Tensor::id
   std::vector<int32_t> temporary_caches_;
   std::vector<std::vector<PagedRows>> paged_rows_;  // by group, of this pass
   PagedAttentionWorkspace attention_workspace_;

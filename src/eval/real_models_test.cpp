@@ -14,6 +14,7 @@
 #include "eval/compare.h"
 #include "eval/perplexity.h"
 #include "exec/ref_exec.h"
+#include "numeric/activations.h"
 #include "support/test_data.h"
 
 namespace strata {
@@ -44,8 +45,8 @@ INSTANTIATE_TEST_SUITE_P(Catalogue, RealModel,
                                            Published{"gemma3-270m", 16.6161},
                                            Published{"qwen2.5-coder-0.5b", 30.1388},
                                            Published{"qwen2.5-coder-1.5b", 14.4345}),
-                         [](const auto& info) {
-                           std::string name = info.param.model;
+                         [](const auto& test) {
+                           std::string name = test.param.model;
                            for (char& c : name)
                              if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
                            return name;
@@ -73,49 +74,62 @@ TEST_P(RealModel, PerplexityIsWithinOnePercent) {
              (result.perplexity / GetParam().perplexity - 1) * 100);
 }
 
-// Teacher-forced: one pass over each prompt and the reference's greedy text. ServeExec's
-// activations are int8, llama.cpp's too, in other groups, and transformers' are exact; that moves
-// the two best logits by about 0.1 against each other. A place is clear when they are further apart
-// in both programs; of those one in a hundred may differ, and all are printed. RefExec with exact
-// activations agrees with transformers at every clear place (model/greedy_test.cpp).
-void check_greedy_text(const char* name, const std::filesystem::path& golden_file) {
+// Teacher-forced: one pass over each prompt and the reference's greedy text. A place is clear where
+// strata's two best logits are more than 0.1 apart. transformers' arithmetic is exact (f32); with
+// nearly exact activations every clear place must agree. int8 activations move the two best logits
+// by about 0.1 against each other, so in the default there are a few clear places that differ (less
+// than one in a hundred), which are printed. llama.cpp's activations are int8 too, in other groups:
+// its texts are compared the same way, without its own unclear places.
+struct GreedyCount {
+  int64_t places = 0, clear_misses = 0, unclear_misses = 0;
+};
+
+GreedyCount compare_greedy_text(const char* name, const std::filesystem::path& golden_file,
+                                Activations activations, double least_gap_there) {
   constexpr double kClearGap = 0.1;
-  constexpr double kClearMissShare = 0.01;
   const auto model = load_model(model_path(name));
   ServeExecOptions options;
   options.context = 1024;
+  options.activations = activations;
   ServeExec exec(*model, options);
-  int64_t places = 0, clear_misses = 0, unclear_misses = 0;
+  GreedyCount count;
   const Json golden = Json::parse(read_text(golden_file));
-  ASSERT_EQ(golden.at("prompts").size(), 10u);
+  EXPECT_EQ(golden.at("prompts").size(), 10u);
   for (const Json& prompt : golden.at("prompts")) {
     const auto ids = prompt.at("ids").get<std::vector<TokenId>>();
     const auto gaps = prompt.at("gaps").get<std::vector<double>>();
-    places += static_cast<int64_t>(ids.size());
+    count.places += static_cast<int64_t>(ids.size());
     for (const GreedyMiss& miss :
          check_greedy(exec, *model, prompt.at("prompt_ids").get<std::vector<TokenId>>(), ids)) {
       const double gap = gaps[static_cast<size_t>(miss.index)];
       fmt::print("{}: place {}: {} instead of {}, gap {:.3f} there and {:.3f} here\n", name,
                  miss.index, miss.best, miss.expected, gap, miss.gap);
-      ++(gap > kClearGap && miss.gap > kClearGap ? clear_misses : unclear_misses);
+      ++(gap > least_gap_there && miss.gap > kClearGap ? count.clear_misses : count.unclear_misses);
     }
   }
-  EXPECT_GT(places, 400);
-  EXPECT_LE(static_cast<double>(clear_misses), kClearMissShare * static_cast<double>(places));
-  fmt::print("greedy text of {} ({}): {} places, {} clear ones differ, {} others\n", name,
-             golden_file.parent_path().filename().string(), places, clear_misses, unclear_misses);
+  EXPECT_GT(count.places, 400);
+  fmt::print("greedy text of {} ({}, {} activations): {} places, {} clear ones differ, {} others\n",
+             name, golden_file.parent_path().filename().string(), activations_name(activations),
+             count.places, count.clear_misses, count.unclear_misses);
+  return count;
 }
 
-TEST_P(RealModel, BestTokensAreTheReferences) {
+TEST_P(RealModel, BestTokensAreTransformers) {
   STRATA_NEEDS(model_path(GetParam().model));
-  int files = 0;
-  for (const char* reference : {"greedy", "greedy_llama"}) {
-    const auto golden_file = golden_path(fmt::format("{}/{}.json", reference, GetParam().model));
-    if (!std::filesystem::exists(golden_file)) continue;
-    ++files;
-    check_greedy_text(GetParam().model, golden_file);
-  }
-  EXPECT_GT(files, 0);
+  const auto golden_file = golden_path(fmt::format("greedy/{}.json", GetParam().model));
+  if (!std::filesystem::exists(golden_file)) GTEST_SKIP() << "no greedy text of transformers";
+  EXPECT_EQ(compare_greedy_text(GetParam().model, golden_file, Activations::int8x2, 0).clear_misses,
+            0);
+  const GreedyCount fast = compare_greedy_text(GetParam().model, golden_file, Activations::int8, 0);
+  EXPECT_LE(fast.clear_misses * 100, fast.places);
+}
+
+TEST_P(RealModel, BestTokensAreNearlyAllLlamas) {
+  STRATA_NEEDS(model_path(GetParam().model));
+  const auto golden_file = golden_path(fmt::format("greedy_llama/{}.json", GetParam().model));
+  const GreedyCount count =
+      compare_greedy_text(GetParam().model, golden_file, Activations::int8, 0.1);
+  EXPECT_LE(count.clear_misses * 100, count.places);
 }
 
 // What int8 activations and the f16 cache cost: KL against exact arithmetic on the same weights.

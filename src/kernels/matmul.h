@@ -36,6 +36,7 @@ struct MatmulArgs {
   float* y = nullptr;
   int64_t y_stride = 0;
   const float* bias = nullptr;  // [rows] or nullptr
+  bool accumulate = false;      // quantised types only: the sum is added to y
 };
 
 using MatmulFunction = void (*)(const MatmulArgs&) noexcept;

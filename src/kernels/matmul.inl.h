@@ -315,6 +315,14 @@ STRATA_SIMD void accumulate_256(const std::byte* w, int64_t in, const Activation
 
 // ---- storing ----
 
+// The first `rows` (1..8) lanes of y; zeros in the others.
+STRATA_SIMD F8 load_rows(const float* y, int64_t rows) {
+  if (rows >= 8) return f8_load(y);
+  float lanes_in[8] = {};
+  for (int64_t r = 0; r < rows; ++r) lanes_in[r] = y[r];
+  return f8_load(lanes_in);
+}
+
 // Adds the bias and stores the first `rows` (1..8) lanes.
 STRATA_SIMD void store_rows(F8 sum, const float* bias, int64_t rows, float* y) {
   if (rows >= 8) {
@@ -340,8 +348,11 @@ void quantised_tile(const MatmulArgs& a, const std::byte* strip, int64_t row, in
     accumulate_256<F, kTokens>(strip, a.in, x, a.x_stride, y);
   const float* bias = a.bias == nullptr ? nullptr : a.bias + row;
   STRATA_UNROLL
-  for (int t = 0; t < kTokens; ++t)
-    store_rows(y[t], bias, a.rows - row, a.y + (token + t) * a.y_stride + row);
+  for (int t = 0; t < kTokens; ++t) {
+    float* out = a.y + (token + t) * a.y_stride + row;
+    if (a.accumulate) y[t] = f8_add(load_rows(out, a.rows - row), y[t]);
+    store_rows(y[t], bias, a.rows - row, out);
+  }
 }
 
 // The tokens from `token` on: full tiles, then tiles of half the size, and so on.

@@ -32,6 +32,9 @@ void check(const LinearPart& part, const LinearInput& input) {
   if (columns != w.in())
     fail(ErrorCode::invalid_argument, "linear: x has {} columns, {} is [{}, {}]", columns, w.name(),
          w.out(), w.in());
+  STRATA_ASSERT(!quantised || !input.residual ||
+                (input.residual.rows == rows && input.residual.columns == columns &&
+                 input.residual.stride == input.quantized.stride));
   if (part.y.dtype != DType::f32 || part.y.rows != rows || part.y.columns != w.out())
     fail(ErrorCode::invalid_argument, "linear: y is [{}, {}], x times {} is [{}, {}] (f32)",
          part.y.rows, part.y.columns, w.name(), rows, w.out());
@@ -58,7 +61,13 @@ void multiply(const LinearPart& part, const LinearInput& input, const KernelTabl
   args.y = part.y.row<float>(token) + row;
   args.y_stride = part.y.stride;
   args.bias = part.bias == nullptr ? nullptr : part.bias + row;
-  kernels.matmul->matmul[static_cast<int>(w.type())](args);
+  const MatmulFunction matmul = kernels.matmul->matmul[static_cast<int>(w.type())];
+  matmul(args);
+  if (!w.quantised() || !input.residual) return;
+  args.blocks = input.residual.blocks + token * input.residual.stride;
+  args.bias = nullptr;
+  args.accumulate = true;
+  matmul(args);
 }
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

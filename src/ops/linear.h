@@ -14,6 +14,9 @@ namespace strata {
 struct LinearInput {
   Tensor x;                 // [N, in] f32
   QuantizedRows quantized;  // of the same rows
+  // Of what `quantized` lost (quantize_residual), or absent: quantised weights then multiply both,
+  // at twice the work. Not part of Err below, whose int8 activations are then the sum of the two.
+  QuantizedRows residual;
 };
 
 // One product y = x w^T + bias of a call.

@@ -91,12 +91,13 @@ struct Result {
 };
 
 Result run(const PackedMatrix& w, const Tensor& x, const float* bias, IsaLevel level,
-           ThreadPool& pool) {
+           ThreadPool& pool, bool residual = false) {
   const OpContext context{&kernel_table(level), &pool};
   Arena arena;
   LinearInput input;
   input.x = x;
   if (w.quantised()) input.quantized = quantize_rows(x, arena, context);
+  if (residual) input.residual = quantize_residual(x, input.quantized, arena, context);
   Result result;
   if (w.quantised())
     result.blocks.assign(input.quantized.blocks,
@@ -216,7 +217,7 @@ TEST_P(LinearLevels, SeveralPartsAreEachAsAlone) {
   const Activations x = make_activations(c, 42);
   const OpContext context{&kernel_table(level()), &pool};
   Arena arena;
-  const LinearInput input{x.tensor, quantize_rows(x.tensor, arena, context)};
+  const LinearInput input{x.tensor, quantize_rows(x.tensor, arena, context), {}};
   const TensorType types[] = {TensorType::q4_k, TensorType::q6_k, TensorType::f16,
                               TensorType::q5_0};
   std::vector<PackedMatrix> weights;
@@ -232,6 +233,45 @@ TEST_P(LinearLevels, SeveralPartsAreEachAsAlone) {
     for (int64_t t = 0; t < c.tokens; ++t)
       for (int64_t r = 0; r < part.weight->out(); ++r)
         ASSERT_EQ(part.y.row<float>(t)[r], alone.y[t * part.weight->out() + r]);
+  }
+}
+
+// With the residual the activations are x but for at most 1 / 64,516 of their block's largest:
+// int8 rounds by at most half a step of amax / 127, and what is left again by half a step of that.
+TEST_P(LinearLevels, TheResidualMakesActivationsNearlyExact) {
+  ThreadPool one(1), three(3);
+  for (int i = 0; i < kTensorTypeCount; ++i) {
+    const auto type = static_cast<TensorType>(i);
+    if (!is_quantised(type)) continue;
+    const Case c{type, 11, 21, 512};
+    const TestMatrix m = make_test_matrix(type, c.out, c.in, 55);
+    const PackedMatrix w(m.source(), one);
+    const Activations x = make_activations(c, 56);
+    const std::vector<float> bias = make_bias(c.out);
+    const Result got = run(w, x.tensor, bias.data(), level(), three, true);
+    std::vector<float> row(c.in);
+    for (int64_t r = 0; r < c.out; ++r) {
+      decode_elements(type, m.row(r), row.data(), c.in);
+      double largest_w = 0;
+      for (float v : row) largest_w = std::max(largest_w, std::fabs(double{v}));
+      for (int64_t t = 0; t < c.tokens; ++t) {
+        double wanted = bias[r], quantising = 0, size = 0;
+        for (int64_t k = 0; k < c.in; ++k) {
+          const double value = x.values[t * c.in + k];
+          const double amax = 127 * double{got.blocks[t * (c.in / 32) + k / 32].scale};
+          wanted += double{row[k]} * value;
+          quantising += std::fabs(double{row[k]}) * amax / 64516;
+          size += (std::fabs(value) + amax / 127) * 3 * largest_w;
+        }
+        const double rounding =
+            (static_cast<double>(c.in / 16 + 20) * size + std::fabs(wanted)) * kUnit;
+        ASSERT_LE(std::fabs(double{got.y[t * c.out + r]} - wanted), 1.01 * quantising + rounding)
+            << describe(c) << " token " << t << " row " << r;
+      }
+    }
+    const Result serial = run(w, rows_of(x.tensor, 4, 1), bias.data(), level(), one, true);
+    EXPECT_EQ(bits(serial.y), bits({got.y.begin() + 4 * c.out, got.y.begin() + 5 * c.out}))
+        << describe(c);
   }
 }
 

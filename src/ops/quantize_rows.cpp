@@ -8,6 +8,15 @@ namespace {
 // Rows worth handing to another thread: some microseconds of work.
 constexpr int64_t kElementsPerPiece = 16384;
 
+template <typename Fn>
+void for_rows(const Tensor& x, const OpContext& context, Fn fn) {
+  const int64_t grain =
+      x.columns >= kElementsPerPiece ? 1 : kElementsPerPiece / (x.columns + 1) + 1;
+  context.pool->parallel_for(x.rows, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) fn(r);
+  });
+}
+
 }  // namespace
 
 QuantizedRows allocate_quantized_rows(int64_t rows, int64_t columns, Arena& arena) {
@@ -24,13 +33,23 @@ QuantizedRows quantize_rows(const Tensor& x, Arena& arena, const OpContext& cont
   STRATA_ASSERT(x.dtype == DType::f32);
   const QuantizedRows out = allocate_quantized_rows(x.rows, x.columns, arena);
   const QuantizeRowFunction quantize = context.kernels->matmul->quantize_row;
-  const int64_t grain =
-      x.columns >= kElementsPerPiece ? 1 : kElementsPerPiece / (x.columns + 1) + 1;
-  context.pool->parallel_for(x.rows, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r)
-      quantize(x.row<float>(r), x.columns, out.blocks + r * out.stride);
-  });
+  for_rows(x, context,
+           [&](int64_t r) { quantize(x.row<float>(r), x.columns, out.blocks + r * out.stride); });
   return out;
+}
+
+QuantizedRows quantize_residual(const Tensor& x, const QuantizedRows& rows, Arena& arena,
+                                const OpContext& context) {
+  STRATA_ASSERT(x.dtype == DType::f32 && rows.rows == x.rows && rows.columns == x.columns);
+  const Tensor lost = arena.tensor(DType::f32, x.rows, x.columns);
+  for_rows(x, context, [&](int64_t r) {
+    const ActivationBlock* block = rows.blocks + r * rows.stride;
+    for (int64_t c = 0; c < x.columns; c += ActivationBlock::kElements, ++block)
+      for (int i = 0; i < ActivationBlock::kElements; ++i)
+        lost.row<float>(r)[c + i] =
+            x.row<float>(r)[c + i] - block->scale * static_cast<float>(block->q[i]);
+  });
+  return quantize_rows(lost, arena, context);
 }
 
 }  // namespace strata

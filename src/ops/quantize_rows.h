@@ -28,4 +28,9 @@ QuantizedRows allocate_quantized_rows(int64_t rows, int64_t columns, Arena& aren
 // Throws Error{invalid_argument} when the columns are no multiple of 32.
 QuantizedRows quantize_rows(const Tensor& x, Arena& arena, const OpContext& context);
 
+// What quantising x to `rows` lost, quantised again: x - rows, of the same shape. The two together
+// hold x to 1 / 64,516 of each block's largest value.
+QuantizedRows quantize_residual(const Tensor& x, const QuantizedRows& rows, Arena& arena,
+                                const OpContext& context);
+
 }  // namespace strata
