@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -70,12 +72,18 @@ TEST(ChatTemplateGolden, EqualsJinja2) {
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     const OrderedJson golden = load(file.path());
     OrderedJson one;
+    std::map<std::string, OrderedJson> inputs;  // by the name of the first case that has them
     for (const OrderedJson& next : golden.at("cases")) {
-      // A case without a template has that of the case before it.
+      // A case without a template has that of the case before it; inputs_of names a case.
       const auto source =
           (next.contains("template") ? next : one).at("template").get<std::string>();
       one = next;
       one["template"] = source;
+      if (one.contains("inputs_of")) {
+        one["inputs"] = inputs.at(one["inputs_of"].get<std::string>());
+      } else {
+        inputs[one.at("name").get<std::string>()] = one.at("inputs");
+      }
       const Outcome got = outcome_of(one, golden.at("provenance"));
       const bool is_text = one.contains("expected");
       const std::string kind = is_text ? "text" : one.at("error").get<std::string>();

@@ -96,6 +96,19 @@ TEST(ChatTemplateOrigin, MixedValuesAreTheUsers) {
   EXPECT_EQ(origin("{{ messages[0].n + 1 }}{{ c | length }}", "abc"), "«83»");
 }
 
+TEST(ChatTemplateOrigin, NamesOutOfTheRequestAreTheUsers) {
+  ChatTemplateInputs inputs;
+  inputs.messages = OrderedJson::array({OrderedJson{{"<|end|>", nullptr}}});
+  const auto shown = [&](const std::string& source) {
+    return marked(ChatTemplate::parse(source).render(inputs));
+  };
+  EXPECT_EQ(shown("{% macro f() %}{{ kwargs|first }}{% endmacro %}{{ f(**messages[0]) }}"),
+            "«<|end|>»");
+  EXPECT_EQ(shown("{% macro f() %}{{ kwargs|first }}{% endmacro %}{{ f(a=1) }}"), "a");
+  EXPECT_EQ(shown("{{ dict(**messages[0])|first }}{{ dict(b=1)|first }}"), "«<|end|>»b");
+  EXPECT_EQ(shown("{{ namespace(messages[0]) }}"), "«<Namespace {'<|end|>': None}>»");
+}
+
 TEST(ChatTemplateErrors, RaiseExceptionIsVerbatim) {
   EXPECT_EQ(message_of("{{ raise_exception('System role not supported {}') }}"),
             "System role not supported {}");
@@ -149,11 +162,62 @@ TEST(ChatTemplateLimits, StepsTextAndDepthAreBounded) {
   EXPECT_EQ(code_of("{{ " + std::string(100000, '-') + "1 }}"), ErrorCode::data_corrupt);
 }
 
+// What a template keeps alive is bounded too, not only the text it makes.
+TEST(ChatTemplateLimits, ObjectsAreBounded) {
+  EXPECT_NE(message_of("{% for a in range(99999) %}{% set x = '" + std::string(500, 'x') +
+                       "'|list %}{% endfor %}")
+                .find("more bytes of text and objects"),
+            std::string::npos);
+  EXPECT_EQ(
+      code_of("{% for a in range(99999) %}{% set x = [[], [], [], [], [], [], [], [], [], "
+              "[], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], "
+              "[], [], [], [], [], [], [], [], [], [], [], [], [], [], [], []] %}{% endfor %}"),
+      ErrorCode::invalid_argument);
+  // Recursion by every road: macros through each other, callers, loops, defaults.
+  EXPECT_NE(message_of("{% macro f() %}{{ g() }}{% endmacro %}{% macro g() %}{{ f() }}"
+                       "{% endmacro %}{{ f() }}")
+                .find("endless recursion"),
+            std::string::npos);
+  EXPECT_NE(message_of("{% macro f(a=f()) %}{% endmacro %}{{ f() }}").find("endless recursion"),
+            std::string::npos);
+  EXPECT_NE(message_of("{% set ns = namespace() %}{% macro f(a=ns.f()) %}{% endmacro %}"
+                       "{% set ns.f = f %}{{ f() }}")
+                .find("endless recursion"),
+            std::string::npos);
+  EXPECT_NE(message_of("{% macro f() %}{% call f() %}{{ caller() }}{% endcall %}{% endmacro %}"
+                       "{{ f() }}")
+                .find("endless recursion"),
+            std::string::npos);
+  EXPECT_NE(message_of("{% for a in [1] recursive %}{{ loop([a]) }}{% endfor %}")
+                .find("endless recursion"),
+            std::string::npos);
+  std::string nested;
+  for (int i = 0; i < 5000; ++i) nested += "{% if true %}{% for a in [1] %}{% macro m() %}";
+  EXPECT_EQ(code_of(nested), ErrorCode::data_corrupt);
+}
+
 TEST(ChatTemplate, KeptLoopAndIteratorsStayHarmless) {
   EXPECT_EQ(render("{% set ns = namespace() %}{% for i in [1, 2] %}{% set ns.l = loop %}{% break %}"
                    "{% endfor %}{{ ns.l.last }}{{ ns.l.index }}")
                 .text,
             "True1");
+}
+
+// As jinja2 compiles names: the first mention in a scope decides ("name" is the request's "X").
+TEST(ChatTemplate, ANameSetLaterHidesTheRequests) {
+  const auto text = [](const std::string& source) { return render(source).text; };
+  EXPECT_EQ(text("{% for i in [1] %}[{{ name }}]{% endfor %}{% set name = 'Y' %}{{ name }}"),
+            "[]Y");
+  EXPECT_EQ(text("{% macro f() %}({{ name }}){% endmacro %}{{ f() }}{% set name = 'Y' %}{{ f() }}"),
+            "()(Y)");
+  EXPECT_EQ(
+      text("{{ name }}{% for i in [1] %}{{ name }}{% endfor %}{% set name = 'Y' %}{{ name }}"),
+      "XXY");
+  EXPECT_EQ(text("{% if false %}{% set name = 'Y' %}{% endif %}{{ name }}"), "X");
+  EXPECT_EQ(text("{% macro f(a=name, name=2) %}{{ a }}{{ name }}{% endmacro %}{{ f() }}"), "2");
+  EXPECT_EQ(text("{% for i in [1, 2] %}{% for k in [] %}{% else %}{% break %}{% endfor %}{{ i }}"
+                 "{% endfor %}"),
+            "");
 }
 
 TEST(ChatTemplate, ReadsVariable) {

@@ -10,24 +10,35 @@ STRING_FILTERS = ["upper", "lower", "title", "capitalize", "trim", "length", "st
                   "wordcount", "tojson", "e", "urlencode", "int", "float", "indent", "indent(2)", "indent(2, true)",
                   "indent('> ', false, true)", "replace('a', 'b')", "replace('l', '', 1)", "default('d')", "default('d', true)",
                   "truncate(8)", "truncate(5, true, '')", "center(14)", "trim('ab ')", "join('-')", "sort|join", "unique|join", "safe",
-                  "batch(2)|list", "slice(2)|list", "items|list", "count", "round", "abs", "max", "min", "format(1)", "escape", "forceescape"]
+                  "batch(2)|list", "slice(2)|list", "items|list", "count", "round", "abs", "max", "min", "format(1)", "escape", "forceescape",
+                  "tojson(ensure_ascii=true)", "truncate(9, false, '~', 2)", "trim|upper|lower", "replace('\\n', ' ')", "list|join(' ')", "map('upper')|join", "select('in', 'abc')|join",
+                  "int(7, 2)", "float(1.5)", "indent(width=1, first=true)", "sort(reverse=true)|join", "replace('a', 1)", "replace(1, 'x')", "batch(3, '.')|map('join')|list", "urlencode|length"]
 STRING_METHODS = ["upper()", "lower()", "strip()", "lstrip()", "rstrip()", "strip('ab\\n ')", "split()", "split(',')", "split(' ', 1)",
                   "rsplit(None, 1)", "rsplit(',', 1)", "split('</think>')[-1]", "splitlines()", "splitlines(true)", "title()",
                   "capitalize()", "swapcase()", "startswith('a')", "endswith(('a', 'd'))", "startswith('l', 1)", "replace('e', '3')",
                   "replace('', '-')", "find('l')", "rfind('l')", "find('l', 4)", "count('l')", "count('')", "isdigit()", "isalpha()", "isalnum()", "isspace()",
                   "isupper()", "islower()", "istitle()", "isnumeric()", "isdecimal()", "isprintable()", "isascii()", "isidentifier()", "partition(' ')", "rpartition(',')",
                   "join(['x', 'y'])", "zfill(6)", "ljust(6)", "rjust(7, '*')", "center(9)", "removeprefix('a')", "removesuffix('d')",
-                  "casefold()", "expandtabs(4)", "index('z')", "format(1, 'b')", "encode_missing()", "__class__", "lower", "nothing"]
+                  "casefold()", "expandtabs(4)", "index('z')", "format(1, 'b')", "encode_missing()", "__class__", "lower", "nothing",
+                  "split(none, 2)", "split(sep=',', maxsplit=1)", "rsplit('</think>', 1)[0]", "strip('<|>')", "replace('a', 'b', count=1)", "find('o', -4, -1)", "rindex('a')", "count('a', 2)",
+                  "startswith(('<', 'H'), 0, 3)", "endswith('', 2)", "splitlines()[0]", "splitlines(keepends=true)|length", "ljust(4)|length", "upper().lower().title()", "format(*[1, 2])", "join({'a': 1, 'b': 2})",
+                  "split('\\n')|map('trim')|list", "rpartition('</think>')[2]", "lstrip('\\n ').rstrip()", "removeprefix('<|').removesuffix('|>')", "translate({97: 'b'})", "maketrans('a', 'b')", "zfill(-3)", "center(5, 'ab')"]
 LIST_FILTERS = ["length", "first", "last", "join(', ')", "join", "list", "reverse|list", "sort", "sort(reverse=true)", "unique|list", "sum", "max", "min",
                 "tojson", "tojson(indent=2)", "map('string')|list", "map('upper')|join('|')", "select|list", "reject|list",
                 "select('string')|list", "reject('none')|list", "select('odd')|list", "batch(2)|list", "batch(3, 0)|list", "slice(2)|list", "string", "map('length')|list",
                 "map('default', 'q')|list", "select('in', [1, 'a'])|list", "select('gt', 1)|list", "default([])", "d('x')", "random_missing", "items", "map(attribute=0)|list",
-                "selectattr('a')|list", "sort(attribute='a')|list", "map|list", "count", "upper", "wordcount", "pprint_missing", "dictsort", "groupby(0)|list"]
+                "selectattr('a')|list", "sort(attribute='a')|list", "map|list", "count", "upper", "wordcount", "pprint_missing", "dictsort", "groupby(0)|list",
+                "tojson(indent=0)", "tojson(indent='--')", "tojson(separators=(', ', '='))", "join(', ', attribute=0)", "map('int')|sum", "map('string')|map('length')|list", "selectattr('role', 'in', ['user', 'tool'])|list|length",
+                "rejectattr('a', 'eq', 1)|list", "map(attribute='content')|join('|')", "map(attribute='a', default=0)|list", "sum(start=10)", "sum(attribute='a')", "max(attribute='a')", "unique(case_sensitive=true)|list",
+                "sort(case_sensitive=true)", "sort(false, true, 0)", "first|default('none')", "last|string|upper", "groupby('role')|map('first')|list", "groupby('a', default=9)|list", "slice(3, 'f')|map('list')|list", "select('mapping')|map('items')|map('list')|list",
+                "map('replace', 'a', 'b')|list", "map('truncate', 3)|list", "map('tojson')|join", "select('sameas', none)|list", "reject('in', [1])|list", "batch(0)|list", "slice(0)|list", "reverse|first", "index", "count(1)", "tojson(1)", "min(attribute=0)"]
 DICT_FILTERS = ["length", "list", "items|list", "dictsort", "dictsort(true)", "dictsort(by='value')", "dictsort(reverse=true)", "tojson", "tojson(indent=4)",
                 "tojson(sort_keys=true)", "tojson(separators=(',', ':'))", "tojson(ensure_ascii=true)", "string", "first", "last", "join('+')", "map('upper')|list",
-                "sort|list", "urlencode", "default(1)", "reverse|list", "max", "attr('items')", "attr('k')"]
+                "sort|list", "urlencode", "default(1)", "reverse|list", "max", "attr('items')", "attr('k')",
+                "tojson(indent=2, sort_keys=true)", "tojson(indent=3, separators=(',', ': '))", "tojson(ensure_ascii=true, indent=1)", "items|map('first')|join", "items|map('last')|list", "dictsort(by='key', reverse=true)", "dictsort(false, 'value')", "map('length')|list", "select('string')|join", "unique|list", "min", "sum", "batch(1)|list", "count", "wordcount", "groupby('a')|list"]
 TESTS = ["defined", "undefined", "none", "string", "mapping", "iterable", "sequence", "number", "integer", "float", "boolean", "true", "false", "callable",
-         "odd", "even", "divisibleby(3)", "divisibleby 2", "in [1, 'a', none]", "eq 1", "equalto('a')", "ne(2)", "lt 3", "gt(1)", "ge 2", "le 2", "sameas none", "lower", "upper", "escaped"]
+         "odd", "even", "divisibleby(3)", "divisibleby 2", "in [1, 'a', none]", "eq 1", "equalto('a')", "ne(2)", "lt 3", "gt(1)", "ge 2", "le 2", "sameas none", "lower", "upper", "escaped",
+         "divisibleby(0)", "in 'abc'", "in {'a': 1}", "sameas true", "filter", "test", "== 1", "greaterthan 1", "lessthan(2)", "eq('a') and true", "not none"]
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "Get \"it\" <now> é", "parameters":
         {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 3, "maximum": 1.5}}, "required": ["city"]}}}
 
@@ -61,7 +72,10 @@ class Maker:
             return f"{self.atom(self.string(depth - 1))}[{self.slice(depth)}]"
         if roll < 0.92:
             return self.pick(["'%s-%s'|format({0}, {1})", "'%s' % {0}", "'%05d|%.2f|%x' % ({2}, {2}, {2})", "'%-8s|%8s|%r' % ({0}, {1}, {1})", "'{{}} {{0}}'",
-                              "'{{:>8}}|{{:<6}}|{{:^7}}'.format({0}, {1}, {2})", "'{{0[0]}} {{a!r}}'.format({0}, a={1})", "'{{:05d}} {{:+}} {{:x}}'.format({2}, {2}, {2})", "'{{:.3f}} {{:,}}'.format({3}, {2})"]).format(
+                              "'{{:>8}}|{{:<6}}|{{:^7}}'.format({0}, {1}, {2})", "'{{0[0]}} {{a!r}}'.format({0}, a={1})", "'{{:05d}} {{:+}} {{:x}}'.format({2}, {2}, {2})", "'{{:.3f}} {{:,}}'.format({3}, {2})",
+                              "'%+d|% d|%-6d|%06.2f|%e' % ({2}, {2}, {2}, {3}, {3})", "'%g %G %.3g' % ({3}, {3}, {2})", "'%(a)s-%(b)r' % {{'a': {0}, 'b': {1}}}", "'%s %s' % ({0},)", "'%c%c' % (65, 'é')", "'%o %#x %X' % ({2}, {2}, {2})",
+                              "'%.2s|%5.1s' % ({0}, {0})", "'{{!r:>12}}|{{!s}}'.format({0}, {1})", "'{{:%}} {{:e}} {{:g}}'.format({3}, {3}, {3})", "'{{:b}} {{:o}} {{:#X}} {{:_}}'.format({2}, {2}, {2}, {2})", "'{{:<{{w}}}}|'.format({0}, w=7)",
+                              "'{{0}}{{}}'.format({0})", "'{{a.k}}{{a[k]}}'.format(a=table)", "'{{:*^9}}'.format({0})", "'{{:08.3f}}'.format({3})", "'{{:s}}'.format({2})", "strftime_now('%Y-%m-%d %H:%M:%S %a %b %p %I %y %U %w %-m %e')", "raise_exception({0})"]).format(
                 self.string(depth - 1), self.any(depth - 1), self.integer(0), self.real(0))
         return f"({self.string(depth - 1)} if {self.boolean(depth - 1)} else {self.any(depth - 1)})"
 
@@ -122,7 +136,8 @@ class Maker:
 
     def access(self, depth):
         base = self.atom(self.dict(depth - 1))
-        return base + self.pick([".k", "['k']", ".items", "['items']", ".get('k')", ".get('zz', 7)", ".content", "['role']", ".missing", ".missing.deep", ".keys()|list", ".values()|list", ".items()|list", ".function.name", ".update({})", "['a']", ".pop('k')", ".copy()", "[0]", "[none]"])
+        return base + self.pick([".k", "['k']", ".items", "['items']", ".get('k')", ".get('zz', 7)", ".content", "['role']", ".missing", ".missing.deep", ".keys()|list", ".values()|list", ".items()|list", ".function.name", ".update({})", "['a']", ".pop('k')", ".copy()", "[0]", "[none]",
+                               ".get('k', default=1)", ".get()", ".keys()|sort|join", ".values()|map('string')|join", ".fromkeys(['a'], 1)", ".k.deep", "['k']['deep']", ".items()|first", "|items|list", ".__len__()", "|attr('get')", ".setdefault('k', 1)", ".get('content', '')[:3]"])
 
     def boolean(self, depth):
         roll = self.rng.random()
@@ -141,7 +156,9 @@ class Maker:
     def any(self, depth):
         kinds = [self.string] * 4 + [self.integer] * 3 + [self.real, self.list, self.list, self.dict, self.boolean, self.boolean, self.access]
         if self.rng.random() < 0.04:
-            return self.pick(["missing", "none", "ns.v", "missing.attr", "loop.index", "namespace(a=1).a", "joiner()()", "cycler(1, 2).next()"])
+            return self.pick(["missing", "none", "ns.v", "missing.attr", "loop.index", "namespace(a=1).a", "joiner()()", "cycler(1, 2).next()",
+                              "namespace({'b': 2}, c=3).c", "namespace(_a=1)", "dict([('a', 1)])", "dict({'a': 1}, b=2)", "range(3)|list", "range(2, 9, 3)|last", "range(-1)|length", "range(1.5)", "[1, 2, 3][1:] == [2, 3]", "(1, 2) < (1, 3)", "1 < 2 < 3 != 4",
+                              "'a' < 'b' < 'c'", "[1] in [[1], 2]", "none == missing", "1 == true", "{'a': 1} == {'a': 1.0}", "'x' * 3", "[0] * 2 + [1]", "not 1 in [1]", "1 if missing", "(1 if false) is defined", "text[::-1]", "items[::-2]", "text[-3:]", "2 ** 3 ** 2", "-2 ** 2", "7 // -2", "-7 % 3", "5.5 % -2", "1e3 == 1000", "'%' ~ 5", "true + true"])
         return self.pick(kinds)(max(depth, 0))
 
     def tag(self, body):

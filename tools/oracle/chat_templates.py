@@ -2,11 +2,12 @@
 """Goldens of the chat template engine: what jinja2, set up by transformers, makes of each case.
 
     python tools/oracle/chat_templates.py                       writes tests/golden/chat_templates/*.json
-    python tools/oracle/chat_templates.py --random 20000 --seed 7 --out DIR     one file for a comparison
+    python tools/oracle/chat_templates.py --random 4000 --seed 7 --out DIR      two files for a comparison
 
 The second form is compared by STRATA_TEMPLATE_CASES=DIR strata_text_test --gtest_filter='ChatTemplateGolden.*'.
 Needs jinja2 and transformers (requirements of tools/oracle). The snippets are in chat_template_snippets.py, the
-re-created public templates in chat_template_models.py, the random programs in chat_template_random.py.
+re-created public templates in chat_template_models.py and chat_template_tools.py, the random programs over all
+expressions in chat_template_random.py, those about names and blocks in chat_template_blocks.py.
 """
 import argparse
 import datetime
@@ -19,14 +20,13 @@ import jinja2
 import transformers
 from transformers.utils import chat_template_utils
 
+import chat_template_blocks
 import chat_template_models
 import chat_template_random
 import chat_template_snippets
+import chat_template_tools
 
-# Random cases (of seed 1) left out of the goldens because of a documented difference: a block that sets a name hides
-# the request's variable of that name from the loops, macros and call blocks before the assignment.
-KNOWN_DIFFERENCES = {"random-1-102"}
-
+RANDOM = {"random": chat_template_random, "blocks": chat_template_blocks}
 UNIX_TIME = 1721001600  # 2024-07-15 00:00:00 UTC
 BOS, EOS = "<s>", "</s>"
 
@@ -51,7 +51,7 @@ def run(case):
         template = chat_template_utils._compile_jinja_template(case["template"])
     except jinja2.exceptions.TemplateSyntaxError as error:
         return {**case, "error": "parse", "message": str(error)}
-    except (SyntaxError, RecursionError) as error:
+    except Exception as error:  # Python's own SyntaxError, RecursionError, AssertionError
         return {**case, "error": "parse", "message": str(error)}
     template.environment.globals["strftime_now"] = fixed_strftime
     template.environment.globals["raise_exception"] = raise_exception
@@ -102,10 +102,15 @@ def write(path, cases):
         "bos_token": BOS,
         "eos_token": EOS,
     }
-    # A case without "template" has that of the case before it.
-    shown, previous = [], None
+    # A case without "template" has that of the case before it; one with "inputs_of" those of the case so named.
+    shown, previous, first_with = [], None, {}
     for case in cases:
-        shown.append({k: v for k, v in case.items() if k != "template" or v != previous})
+        kept = {k: v for k, v in case.items() if k != "template" or v != previous}
+        owner = first_with.setdefault(json.dumps(case["inputs"]), case["name"])
+        if owner != case["name"]:
+            kept.pop("inputs")
+            kept["inputs_of"] = owner
+        shown.append(kept)
         previous = case["template"]
     with open(path, "w", encoding="utf-8") as out:
         head = json.dumps(provenance, ensure_ascii=False)
@@ -115,11 +120,11 @@ def write(path, cases):
     print(f"{path}: {len(cases)} cases, {errors} of them errors")
 
 
-def random_cases(count, seed):
+def random_cases(maker, prefix, count, seed):
     rng = random.Random(seed)
     cases = []
     while len(cases) < count:
-        case = run(chat_template_random.make_case(rng, f"random-{seed}-{len(cases)}"))
+        case = run(maker.make_case(rng, f"{prefix}-{seed}-{len(cases)}"))
         # Most programs fail somewhere; those that render say more, so only some failures are kept.
         if "error" in case and rng.random() < 0.85:
             continue
@@ -138,12 +143,14 @@ def main():
     folder = arguments.out or default
     folder.mkdir(parents=True, exist_ok=True)
     if arguments.random:
-        write(folder / f"random-{arguments.seed}.json", random_cases(arguments.random, arguments.seed))
+        for prefix, maker in RANDOM.items():
+            write(folder / f"{prefix}-{arguments.seed}.json", random_cases(maker, prefix, arguments.random, arguments.seed))
         return
     write(folder / "snippets.json", [run(c) for c in chat_template_snippets.cases()])
     write(folder / "models.json", [run(c) for c in chat_template_models.cases()])
-    kept = [c for c in random_cases(300, 1) if c["name"] not in KNOWN_DIFFERENCES]
-    write(folder / "random.json", kept)
+    write(folder / "tools.json", [run(c) for c in chat_template_tools.cases()])
+    for prefix, maker in RANDOM.items():
+        write(folder / f"{prefix}.json", random_cases(maker, prefix, 250, 1))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ struct Call {
 struct Filter {
   ExpressionPtr value;  // null in filter blocks: the block's text
   std::string name;
-  const Builtin* filter = nullptr;  // null: unknown, an error only when it runs
+  const Builtin* filter = nullptr;  // null: unknown; in an `if`, an error only when it runs
   CallArguments arguments;
 };
 struct Test {
@@ -105,15 +105,23 @@ struct Target {
 struct Statement;
 using Block = std::vector<Statement>;
 
+// What resolve_frames() finds out about a scope: the names it sets before it reads them. They are
+// undefined until then, in the blocks inside it too, whatever the request calls so.
+struct Frame {
+  std::vector<std::string> unset;
+};
+
 struct Parameter {
   std::string name;
   ExpressionPtr fallback;  // null: undefined when not given
 };
-// The body of a macro or of a call block.
+// The body of a macro, of a call block or of {% generation %}.
 struct MacroDefinition {
-  std::string name;
+  std::string name;  // empty for blocks
+  int line = 0;
   std::vector<Parameter> parameters;
   Block body;
+  Frame frame;
   bool takes_rest = false, takes_rest_named = false, takes_caller = false;
 };
 
@@ -132,6 +140,7 @@ struct For {
   ExpressionPtr iterable;
   ExpressionPtr condition;  // may be null
   Block body, otherwise;
+  Frame body_frame, otherwise_frame;
   bool recursive = false;
 };
 struct Set {
@@ -142,14 +151,17 @@ struct SetBlock {
   Target target;
   ExpressionPtr filter;  // may be null
   Block body;
+  Frame frame;
 };
 struct FilterBlock {
   ExpressionPtr filter;
   Block body;
+  Frame frame;
 };
 struct With {
   std::vector<std::pair<Target, ExpressionPtr>> assignments;
   Block body;
+  Frame frame;
 };
 struct MacroStatement {
   std::unique_ptr<MacroDefinition> macro;
@@ -158,8 +170,10 @@ struct CallBlock {
   std::unique_ptr<MacroDefinition> caller;
   ExpressionPtr call;
 };
-struct Generation {  // {% generation %}: marks the assistant's words for training; a scope here
-  Block body;
+// {% generation %}: marks the assistant's words for training; here it only prints them. To jinja2
+// it is a call block, so it has the scope of one.
+struct Generation {
+  std::unique_ptr<MacroDefinition> body;
 };
 struct Break {};
 struct Continue {};
@@ -175,6 +189,7 @@ struct Statement {
 struct Program {
   Heap heap;
   Block body;
+  Frame frame;
   std::vector<std::string> names;  // every variable the template reads, sorted
 };
 

@@ -13,6 +13,7 @@ struct Signature {
     bool optional;
   };
   std::vector<Parameter> parameters;
+  size_t positional_only = 0;  // so many of the parameters cannot be given by name
   bool rest = false, rest_named = false;
 };
 
@@ -25,6 +26,8 @@ Signature read_signature(std::string_view text) {
       signature.rest = true;
     } else if (word == "**") {
       signature.rest_named = true;
+    } else if (word == "/") {
+      signature.positional_only = signature.parameters.size();
     } else {
       const bool optional = word.back() == '?';
       signature.parameters.push_back({word.substr(0, word.size() - (optional ? 1 : 0)), optional});
@@ -68,6 +71,7 @@ Bound bind(const Builtin& builtin, const Arguments& arguments) {
   const Signature signature = read_signature(builtin.parameters);
   const size_t count = signature.parameters.size();
   Bound bound;
+  bound.names_origin = arguments.names_origin;
   bound.values.assign(count, absent_value());
   for (size_t i = 0; i < arguments.positional.size(); ++i) {
     if (i < count) {
@@ -81,7 +85,8 @@ Bound bind(const Builtin& builtin, const Arguments& arguments) {
   }
   for (const auto& [name, value] : arguments.named) {
     const auto found = std::find_if(
-        signature.parameters.begin(), signature.parameters.end(),
+        signature.parameters.begin() + static_cast<std::ptrdiff_t>(signature.positional_only),
+        signature.parameters.end(),
         [&, n = std::string_view(name)](const auto& parameter) { return parameter.name == n; });
     if (found == signature.parameters.end()) {
       if (!signature.rest_named) {

@@ -14,6 +14,7 @@ struct Bound {
   std::vector<Value> values;
   std::vector<Value> rest;                                // what a `*` parameter takes
   std::vector<std::pair<std::string, Value>> rest_named;  // what a `**` parameter takes
+  Origin names_origin = Origin::from_template;            // of the names of rest_named
 
   const Value& operator[](size_t i) const { return values[i]; }
   bool has(size_t i) const { return !values[i].is(Kind::absent); }
@@ -22,7 +23,7 @@ struct Bound {
 };
 
 // A filter, test, method or function. `parameters` lists names, optional ones with `?`, then `*`
-// and `**` for the rest: "value old new count?".
+// and `**` for the rest; those before a `/` cannot be given by name: "self / sep? maxsplit?".
 struct Builtin {
   std::string_view name;
   std::string_view parameters;

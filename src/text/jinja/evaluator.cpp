@@ -13,8 +13,11 @@ Value Interpreter::evaluate(const Expression& expression, Scope& scope) {
 }
 
 Value Interpreter::eval(const Name& node, Scope& scope) {
-  if (const Value* value = scope.find(node.name)) return *value;
-  if (const Builtin* function = find_function(node.name)) return make_callable(runtime_, *function);
+  if (const Value* value = scope.find(node.name)) {
+    if (!value->is(Kind::absent)) return *value;
+  } else if (const Builtin* function = find_function(node.name)) {
+    return make_callable(runtime_, *function);
+  }
   return runtime_.undefined(fmt::format("'{}' is undefined", node.name));
 }
 
@@ -76,6 +79,7 @@ void Interpreter::add_arguments(const CallArguments& from, Scope& scope, Argumen
     }
     for (const auto& [name, value] : rest.dict().entries()) {
       if (!name.is(Kind::string)) fail_render("keywords must be strings");
+      to.names_origin = mix(to.names_origin, name.origin);
       to.named.emplace_back(name.text().bytes(), value);
     }
   }

@@ -72,10 +72,8 @@ ExpressionPtr ExpressionParser::parse_expression() {
   ExpressionPtr then = parse_or();
   for (; tokens_.skip_name("if"); count_link()) {
     Conditional node;
-    ++conditional_depth;
     node.condition = parse_or();
     if (tokens_.skip_name("else")) node.otherwise = parse_expression();
-    --conditional_depth;
     node.then = std::move(then);
     then = make(line, std::move(node));
   }
@@ -197,9 +195,6 @@ ExpressionPtr ExpressionParser::parse_primary() {
       if (name == "false" || name == "False") return make(line, Constant{bool_value(false)});
       if (name == "none" || name == "None") return make(line, Constant{none_value()});
       names_.insert(name);
-      macro_names_.varargs += name == "varargs";
-      macro_names_.kwargs += name == "kwargs";
-      macro_names_.caller += name == "caller";
       return make(line, Name{name});
     }
     case TokenType::string: {
@@ -371,9 +366,6 @@ ExpressionPtr ExpressionParser::parse_filters(ExpressionPtr value, bool begun) {
     Filter node;
     node.name = parse_dotted_name();
     node.filter = find_filter(node.name);
-    if (node.filter == nullptr && conditional_depth == 0) {
-      fail(ErrorCode::unsupported, "chat template: line {}: no filter named '{}'", line, node.name);
-    }
     if (tokens_.is_symbol("(")) node.arguments = parse_call_arguments();
     node.value = std::move(value);
     value = make(line, std::move(node));
@@ -402,9 +394,6 @@ ExpressionPtr ExpressionParser::parse_test(ExpressionPtr value) {
   Test node;
   node.name = parse_dotted_name();
   node.test = find_test(node.name);
-  if (node.test == nullptr && conditional_depth == 0) {
-    fail(ErrorCode::unsupported, "chat template: line {}: no test named '{}'", line, node.name);
-  }
   const bool starts_operand = tokens_.is(TokenType::name) || tokens_.is(TokenType::string) ||
                               tokens_.is(TokenType::integer) || tokens_.is(TokenType::real) ||
                               tokens_.is_symbol("[") || tokens_.is_symbol("{");

@@ -30,19 +30,9 @@ class ExpressionParser {
 
   const std::set<std::string>& names() const { return names_; }
 
-  // How often the names that macros may use without declaring them were read so far.
-  struct MacroNames {
-    int varargs = 0, kwargs = 0, caller = 0;
-  };
-  const MacroNames& macro_names() const { return macro_names_; }
-
   // Called before each statement: links of chains like a + b + c, which nest to the left without
   // recursion of the parser, are limited per expression.
   void begin_statement() { links_ = 0; }
-
-  // Inside an `if`, jinja2 leaves unknown filters and tests to the run time, so that templates can
-  // ask `is filter` first.
-  int conditional_depth = 0;
 
   // Counts nesting for a scope; throws data_corrupt beyond the limit.
   class Nesting {
@@ -85,7 +75,6 @@ class ExpressionParser {
   TokenStream& tokens_;
   Heap& heap_;
   std::set<std::string> names_;
-  MacroNames macro_names_;
   int depth_ = 0;
   int links_ = 0;
 };

@@ -64,7 +64,7 @@ void fill(Runtime& runtime, const Bound& a, DictObject& dict) {
     }
   }
   for (const auto& [name, value] : a.rest_named) {
-    dict.set(runtime.string(name, Origin::from_template), value);
+    dict.set(runtime.string(name, a.names_origin), value);
   }
 }
 
@@ -114,7 +114,10 @@ class Cycler : public CallableObject {
 class CyclerMethod : public CallableObject {
  public:
   CyclerMethod(Cycler& cycler, bool reset) : cycler_(cycler), reset_(reset) {}
-  Value call(Runtime&, Arguments&) override {
+  Value call(Runtime&, Arguments& arguments) override {
+    if (!arguments.positional.empty() || !arguments.named.empty()) {
+      fail_render("Cycler.{}() takes no arguments", reset_ ? "reset" : "next");
+    }
     if (reset_) {
       cycler_.position_ = 0;
       return none_value();
@@ -149,7 +152,10 @@ Value function_cycler(Runtime& runtime, const Bound& a) {
 class Joiner : public CallableObject {
  public:
   explicit Joiner(const Value& separator) : separator_(separator) {}
-  Value call(Runtime& runtime, Arguments&) override {
+  Value call(Runtime& runtime, Arguments& arguments) override {
+    if (!arguments.positional.empty() || !arguments.named.empty()) {
+      fail_render("Joiner.__call__() takes no arguments");
+    }
     if (used_) return separator_;
     used_ = true;
     return runtime.string({}, Origin::from_template);
@@ -172,9 +178,9 @@ Value function_lipsum(Runtime&, const Bound&) {
 }
 
 constexpr Builtin kFunctions[] = {
-    {"range", "start stop? step?", function_range},
-    {"dict", "mapping? **", function_dict},
-    {"namespace", "mapping? **", function_namespace},
+    {"range", "start stop? step? /", function_range},
+    {"dict", "mapping? / **", function_dict},
+    {"namespace", "mapping? / **", function_namespace},
     {"raise_exception", "message", function_raise_exception},
     {"strftime_now", "format", function_strftime_now},
     {"cycler", "*", function_cycler},

@@ -36,9 +36,17 @@ void Scope::set(std::string_view name, const Value& value) {
 MarkedText Interpreter::run(Scope& globals) {
   MarkedText output;
   out_ = &output;
-  run_block(program_.body, globals);
+  run_block(program_.body, open_scope(program_.frame, globals));
   out_ = nullptr;
   return output;
+}
+
+Scope& Interpreter::open_scope(const Frame& frame, Scope& around) {
+  runtime_.charge(static_cast<int64_t>(frame.unset.size()));
+  Scope& scope = *runtime_.heap().make<Scope>(&around);
+  scope.variables.reserve(frame.unset.size());
+  for (const std::string& name : frame.unset) scope.variables.emplace_back(name, absent_value());
+  return scope;
 }
 
 void Interpreter::print(const MarkedText& text) {
@@ -72,7 +80,7 @@ Interpreter::Flow Interpreter::run_statement(const Statement& statement, Scope& 
   } else if (const auto* choice = std::get_if<If>(&statement.node)) {
     return run(*choice, scope);
   } else if (const auto* loop = std::get_if<For>(&statement.node)) {
-    run_for(*loop, scope, evaluate(*loop->iterable, scope), 0);
+    return run_for(*loop, scope, evaluate(*loop->iterable, scope), 0);
   } else if (const auto* set = std::get_if<Set>(&statement.node)) {
     assign(set->target, evaluate(*set->value, scope), scope);
   } else if (const auto* set_block = std::get_if<SetBlock>(&statement.node)) {
@@ -86,7 +94,8 @@ Interpreter::Flow Interpreter::run_statement(const Statement& statement, Scope& 
   } else if (const auto* call_block = std::get_if<CallBlock>(&statement.node)) {
     run(*call_block, scope);
   } else if (const auto* generation = std::get_if<Generation>(&statement.node)) {
-    run_block(generation->body, *runtime_.heap().make<Scope>(&scope));
+    Arguments none;
+    print(make_macro(*generation->body, scope).callable().call(runtime_, none).text());
   } else if (std::holds_alternative<Break>(statement.node)) {
     return Flow::break_loop;
   } else {
@@ -102,7 +111,8 @@ Interpreter::Flow Interpreter::run(const If& node, Scope& scope) {
   return run_block(node.otherwise, scope);
 }
 
-void Interpreter::run_for(const For& node, Scope& scope, const Value& iterable, int64_t depth) {
+Interpreter::Flow Interpreter::run_for(const For& node, Scope& scope, const Value& iterable,
+                                       int64_t depth) {
   Cursor cursor(runtime_, iterable);
   LoopObject::Source source;
   source.origin = iterable.origin;
@@ -136,7 +146,7 @@ void Interpreter::run_for(const For& node, Scope& scope, const Value& iterable, 
   Value item;
   while (loop->advance(item)) {
     runtime_.charge(kScopeCost);
-    Scope& inner = *runtime_.heap().make<Scope>(&scope);
+    Scope& inner = open_scope(node.body_frame, scope);
     assign(node.target, item, inner);
     inner.set("loop", loop_value);
     const Flow flow = run_block(node.body, inner);
@@ -144,36 +154,39 @@ void Interpreter::run_for(const For& node, Scope& scope, const Value& iterable, 
     if (flow == Flow::normal) completed_a_turn = true;
   }
   loop->finish();
-  if (!completed_a_turn) run_block(node.otherwise, *runtime_.heap().make<Scope>(&scope));
+  if (completed_a_turn) return Flow::normal;
+  return run_block(node.otherwise, open_scope(node.otherwise_frame, scope));
 }
 
 Interpreter::Flow Interpreter::run(const SetBlock& node, Scope& scope) {
+  Scope& inner = open_scope(node.frame, scope);
   Value text;
   {
     Capture capture(*this);
-    const Flow flow = run_block(node.body, *runtime_.heap().make<Scope>(&scope));
+    const Flow flow = run_block(node.body, inner);
     if (flow != Flow::normal) return flow;
     text = capture.value();
   }
-  if (node.filter) text = run_filter(std::get<Filter>(node.filter->node), scope, &text);
+  if (node.filter) text = run_filter(std::get<Filter>(node.filter->node), inner, &text);
   assign(node.target, text, scope);
   return Flow::normal;
 }
 
 Interpreter::Flow Interpreter::run(const FilterBlock& node, Scope& scope) {
+  Scope& inner = open_scope(node.frame, scope);
   Value text;
   {
     Capture capture(*this);
-    const Flow flow = run_block(node.body, *runtime_.heap().make<Scope>(&scope));
+    const Flow flow = run_block(node.body, inner);
     if (flow != Flow::normal) return flow;
     text = capture.value();
   }
-  print(to_text(runtime_, run_filter(std::get<Filter>(node.filter->node), scope, &text)));
+  print(to_text(runtime_, run_filter(std::get<Filter>(node.filter->node), inner, &text)));
   return Flow::normal;
 }
 
 Interpreter::Flow Interpreter::run(const With& node, Scope& scope) {
-  Scope& inner = *runtime_.heap().make<Scope>(&scope);
+  Scope& inner = open_scope(node.frame, scope);
   // The values are read outside of the new scope.
   for (const auto& [target, value] : node.assignments) {
     assign(target, evaluate(*value, scope), inner);

@@ -11,7 +11,8 @@
 namespace strata::jinja {
 
 // The variables of a block; those of the blocks around it are seen through `parent`. Loops, macros,
-// with, set, filter and call blocks open one, `if` does not.
+// with, set, filter and call blocks open one, `if` does not. An absent value is a name that the
+// block sets later (Frame): it is undefined and hides those around.
 struct Scope : Object {
   explicit Scope(Scope* around) : parent(around) {}
   Scope* parent;
@@ -26,7 +27,8 @@ class Interpreter {
  public:
   Interpreter(const Program& program, Runtime& runtime) : program_(program), runtime_(runtime) {}
 
-  // `globals` are what the template sees at the start. Throws Error{invalid_argument}.
+  // `globals` are what the template sees at the start; it keeps its own names elsewhere. Throws
+  // Error{invalid_argument}.
   MarkedText run(Scope& globals);
   // Where it was when it failed.
   int line() const { return line_; }
@@ -41,10 +43,13 @@ class Interpreter {
   // Sends what is printed to a text of its own while it lives.
   class Capture;
 
+  // A new scope inside another, for a frame's names.
+  Scope& open_scope(const Frame& frame, Scope& around);
   Flow run_block(const Block& block, Scope& scope);
   Flow run_statement(const Statement& statement, Scope& scope);
   Flow run(const If& node, Scope& scope);
-  void run_for(const For& node, Scope& scope, const Value& iterable, int64_t depth);
+  // `break` and `continue` in the else block of a loop are for the loop around it.
+  Flow run_for(const For& node, Scope& scope, const Value& iterable, int64_t depth);
   Flow run(const SetBlock& node, Scope& scope);
   Flow run(const FilterBlock& node, Scope& scope);
   Flow run(const With& node, Scope& scope);

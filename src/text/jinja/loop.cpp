@@ -11,7 +11,13 @@ class LoopMethod : public CallableObject {
  public:
   LoopMethod(std::string name, std::function<Value(Runtime&, Arguments&)> run)
       : name_(std::move(name)), run_(std::move(run)) {}
-  Value call(Runtime& runtime, Arguments& arguments) override { return run_(runtime, arguments); }
+  Value call(Runtime& runtime, Arguments& arguments) override {
+    if (!arguments.named.empty()) {
+      fail_render("LoopContext.{}() got an unexpected keyword argument '{}'", name_,
+                  arguments.named.front().first);
+    }
+    return run_(runtime, arguments);
+  }
   std::string describe() const override { return "<bound method LoopContext." + name_ + ">"; }
   std::string_view type_name() const override { return "method"; }
 

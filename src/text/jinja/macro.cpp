@@ -17,9 +17,12 @@ Value take_named(Arguments& arguments, std::string_view name) {
 
 }  // namespace
 
-std::string MacroObject::describe() const { return fmt::format("<Macro '{}'>", macro_.name); }
+std::string MacroObject::describe() const {
+  return macro_.name.empty() ? "<Macro anonymous>" : fmt::format("<Macro '{}'>", macro_.name);
+}
 
 Value MacroObject::attribute(Runtime& runtime, std::string_view name) {
+  if (name == "name" && macro_.name.empty()) return none_value();
   if (name == "name") return runtime.string(macro_.name, Origin::from_template);
   if (name == "catch_kwargs") return bool_value(macro_.takes_rest_named);
   if (name == "catch_varargs") return bool_value(macro_.takes_rest);
@@ -36,24 +39,19 @@ Value MacroObject::attribute(Runtime& runtime, std::string_view name) {
 
 void MacroObject::bind_parameters(Runtime& runtime, Arguments& arguments, Scope& scope) {
   const size_t count = macro_.parameters.size();
-  std::vector<Value> values;
   for (size_t i = 0; i < count; ++i) {
-    values.push_back(i < arguments.positional.size()
-                         ? arguments.positional[i]
-                         : take_named(arguments, macro_.parameters[i].name));
+    const std::string& name = macro_.parameters[i].name;
+    scope.set(name, i < arguments.positional.size() ? arguments.positional[i]
+                                                    : take_named(arguments, name));
   }
   bind_rest(runtime, arguments, scope);
-  // A fallback may read the parameters before it.
-  for (size_t i = 0; i < count; ++i) {
-    const Parameter& parameter = macro_.parameters[i];
-    Value value = values[i];
-    if (value.is(Kind::absent)) {
-      value =
-          parameter.fallback
-              ? interpreter_.evaluate(*parameter.fallback, scope)
-              : runtime.undefined(fmt::format("parameter '{}' was not provided", parameter.name));
-    }
-    scope.set(parameter.name, value);
+  // A fallback sees all parameters; those not given and not yet filled in are undefined to it.
+  for (const Parameter& parameter : macro_.parameters) {
+    if (!scope.find(parameter.name)->is(Kind::absent)) continue;
+    scope.set(parameter.name, parameter.fallback
+                                  ? interpreter_.evaluate(*parameter.fallback, scope)
+                                  : runtime.undefined(fmt::format("parameter '{}' was not provided",
+                                                                  parameter.name)));
   }
 }
 
@@ -64,12 +62,13 @@ void MacroObject::bind_rest(Runtime& runtime, Arguments& arguments, Scope& scope
                   [](const Parameter& parameter) { return parameter.name == "caller"; });
   if (macro_.takes_caller && !declares_caller) {
     const Value caller = take_named(arguments, "caller");
-    scope.set("caller", caller.is(Kind::absent) ? runtime.undefined("No caller defined") : caller);
+    const bool given = !caller.is(Kind::absent) && !caller.is(Kind::none);
+    scope.set("caller", given ? caller : runtime.undefined("No caller defined"));
   }
   if (macro_.takes_rest_named) {
     auto* rest = runtime.heap().make<DictObject>();
     for (const auto& [name, value] : arguments.named) {
-      rest->set(runtime.string(name, Origin::from_template), value);
+      rest->set(runtime.string(name, arguments.names_origin), value);
     }
     scope.set("kwargs", runtime.object(Kind::dict, rest));
   } else if (!arguments.named.empty()) {
@@ -93,10 +92,10 @@ void MacroObject::bind_rest(Runtime& runtime, Arguments& arguments, Scope& scope
 
 Value MacroObject::call(Runtime& runtime, Arguments& arguments) {
   const Interpreter::Depth depth(interpreter_);
-  auto* scope = runtime.heap().make<Scope>(&closure_);
-  bind_parameters(runtime, arguments, *scope);
+  Scope& scope = interpreter_.open_scope(macro_.frame, closure_);
+  bind_parameters(runtime, arguments, scope);
   Interpreter::Capture capture(interpreter_);
-  interpreter_.run_block(macro_.body, *scope);
+  interpreter_.run_block(macro_.body, scope);
   return capture.value();
 }
 

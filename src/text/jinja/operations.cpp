@@ -122,7 +122,10 @@ Origin deep_origin_at(Runtime& runtime, const Value& value, int depth) {
       add(item);
     }
   } else if (value.is(Kind::name_space)) {
-    for (const auto& [key, item] : value.name_space().attributes.entries()) add(item);
+    for (const auto& [key, item] : value.name_space().attributes.entries()) {
+      add(key);
+      add(item);
+    }
   }
   return origin;
 }

@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "text/jinja/expression_parser.h"
+#include "text/jinja/frames.h"
 
 namespace strata::jinja {
 namespace {
@@ -96,8 +97,10 @@ class Parser {
     if (tag == "with") return add(block, line, parse_with());
     if (tag == "print") return parse_print(block, line);
     if (tag == "generation") {
-      const LoopScope outside(loop_depth_, 0);
-      return add(block, line, Generation{parse_whole_body("endgeneration")});
+      auto words = std::make_unique<MacroDefinition>();
+      words->line = line;
+      parse_macro_body(*words, "endgeneration");
+      return add(block, line, Generation{std::move(words)});
     }
     if (tag == "break" || tag == "continue") {
       if (loop_depth_ == 0) TokenStream::fail_at(line, fmt::format("'{}' outside loop", tag));
@@ -119,7 +122,6 @@ class Parser {
 
   If parse_if() {
     If node;
-    ++expressions_.conditional_depth;
     while (true) {
       ExpressionPtr condition = expressions_.parse_tuple(false);
       Block body = parse_body({"endif", "elif", "else"});
@@ -129,7 +131,6 @@ class Parser {
       if (tag == "else") node.otherwise = parse_whole_body("endif");
       break;
     }
-    --expressions_.conditional_depth;
     return node;
   }
 
@@ -144,7 +145,11 @@ class Parser {
       const LoopScope inside(loop_depth_, loop_depth_ + 1);
       node.body = parse_body({"endfor", "else"});
     }
-    if (tokens_.take().text == "else") node.otherwise = parse_whole_body("endfor");
+    if (tokens_.take().text == "else") {
+      // A recursive loop is a function of its own to jinja2: no way out to the loop around it.
+      const LoopScope around(loop_depth_, node.recursive ? 0 : loop_depth_);
+      node.otherwise = parse_whole_body("endfor");
+    }
     return node;
   }
 
@@ -165,6 +170,10 @@ class Parser {
       if (!parameters.empty()) tokens_.expect_symbol(",");
       Parameter parameter;
       parameter.name = tokens_.expect_any_name();
+      for (const Parameter& other : parameters) {
+        if (other.name != parameter.name) continue;
+        tokens_.fail_here(fmt::format("duplicate argument '{}'", parameter.name));
+      }
       if (tokens_.skip_symbol("=")) {
         parameter.fallback = expressions_.parse_expression();
       } else if (!parameters.empty() && parameters.back().fallback) {
@@ -176,19 +185,14 @@ class Parser {
     return parameters;
   }
 
-  // The body decides by the names it reads what else a macro accepts.
   void parse_macro_body(MacroDefinition& macro, std::string_view end) {
     const LoopScope outside(loop_depth_, 0);
-    const ExpressionParser::MacroNames before = expressions_.macro_names();
     macro.body = parse_whole_body(end);
-    const ExpressionParser::MacroNames after = expressions_.macro_names();
-    macro.takes_rest = after.varargs > before.varargs;
-    macro.takes_rest_named = after.kwargs > before.kwargs;
-    macro.takes_caller = after.caller > before.caller;
   }
 
   MacroStatement parse_macro() {
     auto macro = std::make_unique<MacroDefinition>();
+    macro->line = tokens_.current().line;
     macro->name = tokens_.expect_any_name();
     macro->parameters = parse_signature();
     parse_macro_body(*macro, "endmacro");
@@ -197,7 +201,7 @@ class Parser {
 
   CallBlock parse_call() {
     auto caller = std::make_unique<MacroDefinition>();
-    caller->name = "caller";
+    caller->line = tokens_.current().line;
     if (tokens_.is_symbol("(")) caller->parameters = parse_signature();
     ExpressionPtr call = expressions_.parse_expression();
     if (!std::holds_alternative<Call>(call->node)) tokens_.fail_here("expected call");
@@ -245,6 +249,7 @@ Program parse_template(std::string_view source) {
   Parser parser(tokenize_template(source), program);
   program.body = parser.run();
   program.names = parser.names();
+  resolve_frames(program);
   return program;
 }
 

@@ -3,6 +3,12 @@
 #include "text/jinja/operations.h"
 
 namespace strata::jinja {
+namespace {
+
+// What an object costs beside its text: it lives to the end of the render.
+constexpr size_t kObjectBytes = 128;
+
+}  // namespace
 
 void Runtime::fail_budget(std::string_view what) {
   fail_render("rendering needs more {} than a chat template may use", what);
@@ -16,6 +22,7 @@ Runtime::Reading::Reading(Runtime& runtime) : runtime_(runtime) {
 }
 
 Value Runtime::object(Kind kind, Object* object, Origin origin) {
+  charge_bytes(kObjectBytes);
   Value v;
   v.kind = kind;
   v.origin = origin;

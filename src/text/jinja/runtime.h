@@ -17,7 +17,7 @@ namespace strata::jinja {
 // but as invalid_argument: it is the template or the request that asks for too much.
 struct Limits {
   int64_t steps = 20'000'000;         // evaluated nodes, loop turns, items touched
-  int64_t bytes_built = 256LL << 20;  // of all strings made on the way
+  int64_t bytes_built = 256LL << 20;  // of all strings and objects made on the way
   size_t output_bytes = size_t{64} << 20;
   int depth = 400;        // nested expressions, statements and macro calls
   int value_depth = 200;  // nested lists and dicts when printed or compared
@@ -39,9 +39,9 @@ class Runtime {
   }
   void charge_bytes(size_t bytes) {
     const auto limit = static_cast<size_t>(limits_.bytes_built);
-    if (bytes > limit) fail_budget("bytes of text");
+    if (bytes > limit) fail_budget("bytes of text and objects");
     bytes_ += static_cast<int64_t>(bytes);
-    if (bytes_ > limits_.bytes_built) fail_budget("bytes of text");
+    if (bytes_ > limits_.bytes_built) fail_budget("bytes of text and objects");
   }
   // For work that reads a text without making one.
   void charge_reading(const Value& value) {

@@ -153,6 +153,8 @@ struct CallableObject : Object {
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
+  // The request's as soon as one of the names came out of its data (f(**message)).
+  Origin names_origin = Origin::from_template;
 };
 
 // A canonical spelling of a hashable value: equal values, equal keys. Throws for lists and dicts.
