@@ -71,7 +71,7 @@ OrderedJson read_tool_calls(const Json& calls, size_t index) {
 
 std::string read_role(const RequestFields& message, size_t index, ChatMessages& out) {
   std::string role = message.text("role").value_or("");
-  if (role.empty()) throw bad_field("messages", where(index, "role") + ": missing");
+  if (role.empty()) throw bad_field("messages", where(index, "role") + ": missing or empty");
   if (role == "developer") return "system";
   const auto known = {"system", "user", "assistant", "tool"};
   if (std::find(known.begin(), known.end(), role) == known.end() && out.unknown_role.empty())

@@ -202,9 +202,10 @@ constexpr FieldSpec kDetokenizeFields[] = {
 };
 
 constexpr FieldSpec kMessageFields[] = {
-    {"role", kHonoured, R"({"type":"string"})", "system, developer, user, assistant or tool"},
+    {"role", kHonoured, R"({"type":"string","minLength":1})",
+     "system, developer, user, assistant or tool"},
     {"content", kHonoured,
-     R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"object","properties":{"type":{"type":"string","enum":["text"]},"text":{"type":"string"}},"required":["type","text"]}},{"type":"null"}]})",
+     R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"object","properties":{"type":{"type":"string","enum":["text"]},"text":{"type":"string"}},"required":["type","text"]}}]})",
      "text, text parts (joined with nothing), or null from the assistant"},
     {"name", kHonoured, kString, "for templates that read it"},
     {"tool_calls", kHonoured, R"({"type":"array","items":{"type":"object"}})",

@@ -25,7 +25,6 @@ OrderedJson nullable(const FieldSpec& spec) {
   } else if (schema.contains("type") && schema["type"].is_string()) {
     schema["type"] = OrderedJson::array({schema["type"], "null"});
   }
-  if (!spec.meaning.empty()) schema["description"] = spec.meaning;
   return schema;
 }
 
@@ -37,8 +36,9 @@ OrderedJson object_schema(std::span<const FieldSpec> table,
   for (const FieldSpec& spec : table) {
     bool is_required = false;
     for (std::string_view name : required) is_required = is_required || name == spec.name;
-    schema["properties"][std::string(spec.name)] =
-        is_required ? OrderedJson::parse(spec.schema) : nullable(spec);
+    OrderedJson& property = schema["properties"][std::string(spec.name)];
+    property = is_required ? OrderedJson::parse(spec.schema) : nullable(spec);
+    if (!spec.meaning.empty()) property["description"] = spec.meaning;
   }
   if (required.size() > 0) {
     schema["required"] = OrderedJson::array();

@@ -17,6 +17,11 @@ CLIENTS = {
     "litellm": "test_litellm.py",
     "llama-index": "test_llama_index.py",
     "instructor": "test_instructor.py",
+    "llm": "test_llm.py",
+    "lm-eval": "test_lm_eval.py",
+    "genai-bench": "test_genai_bench.py",
+    "aiperf": "test_aiperf.py",
+    "schemathesis": "test_schemathesis.py",
 }
 
 
