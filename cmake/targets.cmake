@@ -8,6 +8,8 @@ target_compile_options(strata_flags INTERFACE
   # One rounding per operation everywhere but in the ISA files, which ask for FMA by name.
   -ffp-contract=off)
 target_compile_definitions(strata_flags INTERFACE STRATA_VERSION="${PROJECT_VERSION}")
+# The name of the binary in config_hash (src/base/build_id.h); not every compiler asks for one.
+target_link_options(strata_flags INTERFACE -Wl,--build-id=sha1)
 if(STRATA_SANITIZE)
   target_compile_options(strata_flags INTERFACE
     -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)

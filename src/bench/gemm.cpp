@@ -1,9 +1,10 @@
 #include "bench/gemm.h"
 
 #include <algorithm>
-#include <chrono>
+#include <tuple>
 
-#include "numeric/half.h"
+#include "base/error.h"
+#include "bench/timing.h"
 #include "ops/linear.h"
 #include "tensor/arena.h"
 
@@ -13,6 +14,8 @@ namespace {
 // More than any last-level cache of the machines we know holds.
 constexpr int64_t kColdBytes = int64_t{384} << 20;
 constexpr double kSecondsPerRepeat = 0.03;
+// From here on a product is bound by arithmetic, and belongs to a prompt.
+constexpr int64_t kColdRows = 64;
 
 // The order of magnitude of trained weights; speed depends on the values only
 // through NaN and denormals, which this has none of.
@@ -30,52 +33,91 @@ std::vector<std::byte> random_rows(const GemmCase& c) {
   return bytes;
 }
 
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+void check_case(const GemmCase& c) {
+  const TensorTypeInfo& info = tensor_type_info(c.type);
+  if (c.tokens < 1 || c.out < 1 || c.in < 1 || c.in % info.block_elements != 0)
+    fail(ErrorCode::invalid_argument,
+         "bench gemm: {} tokens times a [{}, {}] matrix of {}, wanted sizes above 0 and a width "
+         "that is a multiple of {}",
+         c.tokens, c.out, c.in, info.name, info.block_elements);
 }
 
-}  // namespace
-
-std::vector<GemmCase> default_gemm_cases() {
-  struct Shape {
-    const char* model;
-    TensorType type;
-    int64_t out, in;
-  };
-  const Shape shapes[] = {
-      {"smollm2-135m qkv", TensorType::q4_1, 960, 576},
-      {"smollm2-135m o", TensorType::q4_1, 576, 576},
-      {"smollm2-135m gate+up", TensorType::q4_1, 3072, 576},
-      {"smollm2-135m down", TensorType::q4_1, 576, 1536},
-      {"smollm2-135m head", TensorType::q4_1, 49152, 576},
-      {"qwen2.5-0.5b gate+up", TensorType::q5_0, 9728, 896},
-      {"qwen2.5-0.5b head", TensorType::q8_0, 151936, 896},
-      {"qwen2.5-1.5b gate+up", TensorType::q4_k, 17920, 1536},
-      {"qwen2.5-1.5b down", TensorType::q6_k, 1536, 8960},
-  };
+// Every shape at each number of tokens. Prompts never multiply every row with the head.
+std::vector<GemmCase> at_each(std::span<const int64_t> tokens,
+                              const std::vector<GemmCase>& shapes) {
   std::vector<GemmCase> cases;
-  for (int64_t tokens : {1, 512}) {
-    for (const Shape& s : shapes) {
-      // Prompts never multiply every row with the head.
-      if (tokens > 1 && s.out > 20000) continue;
-      cases.push_back({s.model, s.type, tokens, s.out, s.in});
+  for (const int64_t rows : tokens) {
+    for (GemmCase shape : shapes) {
+      if (rows >= kColdRows && shape.name == "head") continue;
+      shape.tokens = rows;
+      cases.push_back(std::move(shape));
     }
   }
   return cases;
 }
 
-GemmResult measure_gemm(const GemmCase& c, const OpContext& context, int repeats) {
+}  // namespace
+
+std::vector<GemmCase> default_gemm_cases(std::span<const int64_t> tokens) {
+  struct Shape {
+    const char* model;
+    const char* name;
+    TensorType type;
+    int64_t out, in;
+  };
+  const Shape shapes[] = {
+      {"smollm2-135m", "qkv", TensorType::q4_1, 960, 576},
+      {"smollm2-135m", "o", TensorType::q4_1, 576, 576},
+      {"smollm2-135m", "gate+up", TensorType::q4_1, 3072, 576},
+      {"smollm2-135m", "down", TensorType::q4_1, 576, 1536},
+      {"smollm2-135m", "head", TensorType::q4_1, 49152, 576},
+      {"qwen2.5-0.5b", "gate+up", TensorType::q5_0, 9728, 896},
+      {"qwen2.5-0.5b", "head", TensorType::q8_0, 151936, 896},
+      {"qwen2.5-1.5b", "gate+up", TensorType::q4_k, 17920, 1536},
+      {"qwen2.5-1.5b", "down", TensorType::q6_k, 1536, 8960},
+  };
+  std::vector<GemmCase> all;
+  for (const Shape& s : shapes) all.push_back({s.model, s.name, s.type, 1, s.out, s.in});
+  return at_each(tokens, all);
+}
+
+std::vector<GemmCase> model_gemm_cases(const Model& model, std::span<const int64_t> tokens) {
+  std::vector<GemmCase> shapes;
+  const auto add = [&](const char* name, const Linear& linear) {
+    const WeightRef& w = linear.weight;
+    if (!w) return;
+    const auto key = [](const GemmCase& c) { return std::tuple(c.name, c.type, c.out, c.in); };
+    GemmCase shape{model.path.stem().string(), name, w.type, 1, w.out, w.in};
+    for (const GemmCase& known : shapes)
+      if (key(known) == key(shape)) return;
+    shapes.push_back(std::move(shape));
+  };
+  for (const BlockWeights& b : model.transformer.blocks) {
+    add("q", b.attn.q);
+    add("k", b.attn.k);
+    add("v", b.attn.v);
+    add("o", b.attn_output);
+    add("gate", b.mlp.gate);
+    add("up", b.mlp.up);
+    add("down", b.mlp.down);
+  }
+  add("head", model.transformer.head);
+  return at_each(tokens, shapes);
+}
+
+Measurement measure_gemm(const GemmCase& c, const OpContext& context, int repeats) {
+  check_case(c);
   const TensorTypeInfo& info = tensor_type_info(c.type);
   const std::vector<std::byte> file = random_rows(c);
   const MatrixSource source{
-      c.model,         c.type, c.out, c.in, file, c.in / info.block_elements * info.block_bytes,
+      c.name,          c.type, c.out, c.in, file, c.in / info.block_elements * info.block_bytes,
       info.block_bytes};
   std::vector<PackedMatrix> weights;
   int64_t bytes = 0;
   do {
     weights.emplace_back(source, *context.pool);
     bytes += weights.back().bytes();
-  } while (c.tokens < 64 && bytes < kColdBytes);
+  } while (c.tokens < kColdRows && bytes < kColdBytes);
 
   Arena arena;
   const Tensor x = arena.tensor(DType::f32, c.tokens, c.in);
@@ -93,25 +135,31 @@ GemmResult measure_gemm(const GemmCase& c, const OpContext& context, int repeats
     if (w.quantised()) input.quantized = quantize_rows(x, scratch, context);
     linear({&w, nullptr, y}, input, context);
   };
-  const double start = seconds_now();
+  const double start = now_seconds();
   product();
-  const double once = std::max(seconds_now() - start, 1e-7);
+  const double once = std::max(now_seconds() - start, 1e-7);
   const auto calls = std::max<int64_t>(1, static_cast<int64_t>(kSecondsPerRepeat / once));
-  std::vector<double> times;
+  const double operations =
+      2.0 * static_cast<double>(c.tokens) * static_cast<double>(c.out) * static_cast<double>(c.in);
+  Measurement m;
+  m.what = "gemm";
+  m.model = c.model;
+  if (!c.name.empty()) m.params["name"] = c.name;
+  m.params["type"] = info.name;
+  m.params["tokens"] = c.tokens;
+  m.params["out"] = c.out;
+  m.params["in"] = c.in;
+  m.unit = is_quantised(c.type) ? "GOP/s" : "GFLOP/s";
   for (int r = -1; r < repeats; ++r) {  // the first warms up
-    const double begin = seconds_now();
+    const double begin = now_seconds();
     for (int64_t i = 0; i < calls; ++i) product();
-    if (r >= 0) times.push_back((seconds_now() - begin) / static_cast<double>(calls));
+    const double seconds = (now_seconds() - begin) / static_cast<double>(calls);
+    if (r >= 0) m.values.push_back(1e-9 * operations / seconds);
   }
-  std::sort(times.begin(), times.end());
-  GemmResult result;
-  result.shape = c;
-  result.seconds = times[times.size() / 2];
-  result.spread = (times.back() - times.front()) / result.seconds;
-  result.gop_s = 2e-9 * static_cast<double>(c.tokens) * static_cast<double>(c.out) *
-                 static_cast<double>(c.in) / result.seconds;
-  result.read_gb_s = 1e-9 * static_cast<double>(weights[0].bytes()) / result.seconds;
-  return result;
+  m.work.add_product(c.type, operations);
+  m.work.read_bytes = static_cast<double>(file.size());
+  m.units = 1e-9 * operations;
+  return m;
 }
 
 }  // namespace strata

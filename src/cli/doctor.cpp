@@ -65,7 +65,9 @@ int doctor_command(const DoctorFlags& flags) {
   const double load = load_average();  // before the measurement itself raises it
   ThreadPool pool(threads);
   if (!flags.global.quiet && isatty(STDERR_FILENO) == 1) fmt::print(stderr, "measuring...\r");
-  const MachineLimits limits = measure_limits({&kernel_table(isa_level()), &pool});
+  ProbeOptions probe;
+  probe.check = stop_if_interrupted;
+  const MachineLimits limits = probe_machine({&kernel_table(isa_level()), &pool}, probe).best();
   const std::vector<std::string> odd = find_odd(usable_threads(), free_bytes, load);
   std::string levels;
   for (IsaLevel level : available_isa_levels(detect_cpu_features()))

@@ -43,30 +43,42 @@ int64_t fp32(int64_t iterations) noexcept {
   return iterations * kChains * 8 * 2;
 }
 
-template <bool kSigned>
-[[gnu::always_inline]] inline __m256i dot(__m256i w, __m256i x) {
-  forget(x);
-  if constexpr (kSigned)
-    return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-  else
-    return _mm256_maddubs_epi16(w, x);
+// The instructions of the int8 loops, each a volatile statement: equal ones stay separate and in
+// the loop, and no register is copied between them (copies cost a sixth of the rate).
+[[gnu::always_inline]] inline __m256i multiply_add(__m256i w, __m256i x) {
+  __m256i y;
+  __asm__ volatile("vpmaddubsw %2, %1, %0" : "=x"(y) : "x"(w), "x"(x));
+  return y;
+}
+[[gnu::always_inline]] inline __m256i with_sign_of(__m256i x, __m256i w) {
+  __m256i y;
+  __asm__ volatile("vpsignb %2, %1, %0" : "=x"(y) : "x"(x), "x"(w));
+  return y;
+}
+[[gnu::always_inline]] inline void add_to(__m256i& sum, __m256i v) {
+  __asm__ volatile("vpaddd %1, %0, %0" : "+x"(sum) : "x"(v));
 }
 
+// The codes as vpmaddubsw takes them, unsigned, and their signs.
+struct Codes {
+  __m256i magnitude;
+  __m256i sign;
+};
+
 template <bool kSigned, int kCount>
-[[gnu::always_inline]] inline __m256i dots(__m256i w, __m256i x) {
-  if constexpr (kCount == 1)
-    return dot<kSigned>(w, x);
-  else
+[[gnu::always_inline]] inline __m256i dots(const Codes& w, __m256i x) {
+  if constexpr (kCount > 1)
     return _mm256_add_epi16(dots<kSigned, kCount / 2>(w, x), dots<kSigned, kCount / 2>(w, x));
+  else
+    return multiply_add(w.magnitude, kSigned ? with_sign_of(x, w.sign) : x);
 }
 
 // Blocks of eight dots (32 columns), kTogether of them added in 16 bits.
 template <bool kSigned, int kTogether>
 int64_t int8(int64_t iterations) noexcept {
   constexpr int kChains = 4;
-  __m256i w = _mm256_set1_epi8(3), x = _mm256_set1_epi8(1), one = _mm256_set1_epi16(1);
-  forget(w);
-  forget(one);
+  const Codes w = {_mm256_set1_epi8(3), _mm256_set1_epi8(kSigned ? -3 : 3)};
+  const __m256i x = _mm256_set1_epi8(1), one = _mm256_set1_epi16(1);
   __m256i sums[kChains];
 #pragma GCC unroll 4
   for (int c = 0; c < kChains; ++c) sums[c] = _mm256_setzero_si256();
@@ -75,8 +87,7 @@ int64_t int8(int64_t iterations) noexcept {
     for (int c = 0; c < kChains; ++c) {
 #pragma GCC unroll 8
       for (int i = 0; i < 8; i += kTogether)
-        sums[c] = _mm256_add_epi32(sums[c], _mm256_madd_epi16(dots<kSigned, kTogether>(w, x), one));
-      forget(sums[c]);
+        add_to(sums[c], _mm256_madd_epi16(dots<kSigned, kTogether>(w, x), one));
     }
   }
   return iterations * kChains * 8 * 32 * 2;

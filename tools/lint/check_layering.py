@@ -55,7 +55,7 @@ LIBRARIES = {
 TEST_LIBRARIES = ("gtest/", "gmock/", "rapidcheck", "benchmark/")
 # POSIX and Linux headers are the business of the folders that face the operating system.
 SYSTEM_FOLDERS = ["base", "net", "bench", "cli"]
-SYSTEM_HEADER = re.compile(r"^(sys|linux|netinet|arpa)/|^(unistd|fcntl|signal|pthread|sched|dirent|poll|netdb|termios|dlfcn)\.h$")
+SYSTEM_HEADER = re.compile(r"^(sys|linux|netinet|arpa)/|^(unistd|fcntl|signal|pthread|sched|dirent|poll|netdb|termios|dlfcn|elf|link|spawn)\.h$")
 STANDARD_HEADER = re.compile(r"^[a-z0-9_]+$")   # <vector>, <cstdint>: no suffix, no folder
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -1,0 +1,438 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "base/build_id.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "bench/attention.h"
+#include "bench/engine_run.h"
+#include "bench/gemm.h"
+#include "bench/load.h"
+#include "bench/result.h"
+#include "bench/roofline.h"
+#include "cli/command.h"
+#include "cli/engine_options.h"
+#include "engine/config_hash.h"
+#include "kernels/kernel_table.h"
+#include "model/catalogue.h"
+
+namespace strata::cli {
+namespace {
+
+// The options of all subjects; each declares those it reads.
+struct BenchFlags {
+  GlobalOptions global;
+  EngineFlags engine;  // threads, kv_type, strict
+  std::string model;
+  std::string png;
+  double window_seconds = ProbeOptions{}.window_seconds;
+  int repeats = 5;
+  int64_t prompt = 512;
+  int64_t context = 1;
+  int64_t tokens = 128;
+  std::vector<int> streams = {1, 8, 32};
+  std::vector<int64_t> rows = {1, 512};
+  std::string type;
+  int64_t out = 0, in = 0;
+  AttentionCase attention;
+};
+
+// What is being done, on stderr; only on a terminal.
+class Status {
+ public:
+  explicit Status(bool quiet) : visible_(!quiet && isatty(STDERR_FILENO) == 1) {}
+  ~Status() { say(""); }
+  Status(const Status&) = delete;
+  Status& operator=(const Status&) = delete;
+  void say(const std::string& what) const {
+    if (visible_) fmt::print(stderr, "\r\033[K{}", what);
+  }
+
+ private:
+  bool visible_;
+};
+
+// One run of the command: limits, measurements, limits again, report.
+class Bench {
+ public:
+  explicit Bench(const BenchFlags& flags)
+      : flags_(flags),
+        threads_(flags.engine.threads > 0 ? flags.engine.threads : usable_threads()),
+        status_(flags.global.quiet) {}
+
+  int threads() const { return threads_; }
+  const Status& status() const { return status_; }
+
+  // fn(OpContext) on a pool of its own.
+  template <typename Fn>
+  auto with_pool(Fn fn) const {
+    ThreadPool pool(threads_);
+    return fn(OpContext{&kernel_table(isa_level()), &pool});
+  }
+
+  ProbeSamples probe() const {
+    status_.say("measuring this machine's limits");
+    ProbeOptions options;
+    options.window_seconds = flags_.window_seconds;
+    options.check = stop_if_interrupted;
+    return with_pool([&](const OpContext& context) { return probe_machine(context, options); });
+  }
+
+  // Prints the results and draws them where asked for. model_hash: empty without a model.
+  int report(const std::string& model_hash, const std::vector<Measurement>& measurements,
+             const MachineLimits& limits) const {
+    BenchReport report;
+    report.isa = isa_level_name(isa_level());
+    report.threads = threads_;
+    report.limits = limits;
+    RunConfig config;
+    config.build_id = build_id();
+    config.isa = isa_level();
+    config.model_hash = model_hash;
+    config.kv_type = engine_options(flags_.engine).kv_type;
+    report.config_hash = config_hash(config);
+    for (const Measurement& m : measurements) report.results.push_back(finish(m, limits));
+    if (!flags_.png.empty()) report_png(report, flags_.png);
+    status_.say("");
+    if (flags_.global.json)
+      print_json(report_json(report));
+    else
+      fmt::print("{}", report_text(report));
+    return kDone;
+  }
+
+  // Measures between two probes; the limits are the larger ones.
+  template <typename Measure>
+  int run(Measure measure) const {
+    const MachineLimits before = probe().best();
+    std::string model_hash;
+    const std::vector<Measurement> measurements = measure(model_hash);
+    return report(model_hash, measurements, larger_of(before, probe().best()));
+  }
+
+ private:
+  const BenchFlags& flags_;
+  int threads_;
+  Status status_;
+};
+
+std::string model_or_default(const std::string& model) {
+  if (!model.empty()) return model;
+  for (const CatalogueEntry& entry : catalogue())
+    if (entry.is_default) return entry.name;
+  fail(ErrorCode::invalid_argument, "bench: no MODEL is given and the catalogue has no default");
+}
+
+EngineRunOptions run_options(const BenchFlags& flags, const Bench& bench) {
+  EngineRunOptions options;
+  options.threads = bench.threads();
+  options.kv_type = engine_options(flags.engine).kv_type;
+  options.strict = flags.engine.strict;
+  options.repeats = flags.repeats;
+  options.check = stop_if_interrupted;
+  options.progress = [](double) { stop_if_interrupted(); };
+  return options;
+}
+
+int roofline_command(const BenchFlags& flags) {
+  const Bench bench(flags);
+  const ProbeSamples samples = bench.probe();
+  std::vector<Measurement> all;
+  const auto add = [&](const char* name, const char* unit, const std::vector<double>& values,
+                       const Work& work) {
+    Measurement m;
+    m.what = "roofline";
+    m.params["limit"] = name;
+    m.unit = unit;
+    m.values = values;
+    m.work = work;
+    all.push_back(std::move(m));
+  };
+  // A thousand million bytes or operations: the value is their rate.
+  const auto product = [&](const char* name, const char* unit, TensorType type,
+                           const std::vector<double>& values) {
+    Work work;
+    work.add_product(type, 1e9);
+    add(name, unit, values, work);
+  };
+  Work read;
+  read.read_bytes = 1e9;
+  add("read", "GB/s", samples.read, read);
+  product("fp32", "GFLOP/s", TensorType::f32, samples.fp32);
+  product("int8, 4-bit weights", "GOP/s", TensorType::q4_1, samples.int8_u4);
+  product("int8, 5-bit weights", "GOP/s", TensorType::q5_1, samples.int8_u5);
+  product("int8, 6-bit weights", "GOP/s", TensorType::q6_k, samples.int8_u6);
+  product("int8, 8-bit weights", "GOP/s", TensorType::q8_0, samples.int8_s8);
+  return bench.report("", all, samples.best());
+}
+
+TensorType type_named(const std::string& name) {
+  std::string known;
+  for (int i = 0; i < kTensorTypeCount; ++i) {
+    const TensorTypeInfo& info = tensor_type_info(static_cast<TensorType>(i));
+    if (CLI::detail::to_lower(name) == CLI::detail::to_lower(std::string(info.name)))
+      return info.type;
+    known += (known.empty() ? "" : " ") + std::string(info.name);
+  }
+  fail(ErrorCode::invalid_argument, "--type: got '{}', wanted one of {}", name, known);
+}
+
+int gemm_command(const BenchFlags& flags) {
+  std::vector<GemmCase> cases;
+  if (!flags.type.empty()) {
+    for (const int64_t rows : flags.rows)
+      cases.push_back({"", "", type_named(flags.type), rows, flags.out, flags.in});
+  }
+  const Bench bench(flags);
+  return bench.run([&](std::string& model_hash) {
+    if (!flags.model.empty()) {
+      const auto model = load_model(resolve_model_path(flags.model), {flags.engine.strict});
+      model_hash = model->hash;
+      cases = model_gemm_cases(*model, flags.rows);
+    } else if (cases.empty()) {
+      cases = default_gemm_cases(flags.rows);
+    }
+    std::vector<Measurement> all;
+    bench.with_pool([&](const OpContext& context) {
+      for (const GemmCase& c : cases) {
+        stop_if_interrupted();
+        bench.status().say(fmt::format("{} of {}", all.size() + 1, cases.size()));
+        all.push_back(measure_gemm(c, context, flags.repeats));
+      }
+    });
+    return all;
+  });
+}
+
+int attention_command(const BenchFlags& flags) {
+  AttentionCase prompt = flags.attention;
+  prompt.kv_type = engine_options(flags.engine).kv_type;
+  prompt.queries = prompt.context;
+  AttentionCase decode = prompt;
+  decode.queries = 1;
+  const Bench bench(flags);
+  return bench.run([&](std::string& /*model_hash*/) {
+    bench.status().say("attending");
+    return bench.with_pool([&](const OpContext& context) {
+      return std::vector<Measurement>{
+          measure_attention(prompt, context, flags.repeats, stop_if_interrupted),
+          measure_attention(decode, context, flags.repeats, stop_if_interrupted)};
+    });
+  });
+}
+
+// prefill, decode and batch: measure(engine, options) on one loaded engine.
+template <typename Measure>
+int engine_command(const BenchFlags& flags, int64_t tokens, int streams, Measure measure) {
+  const Bench bench(flags);
+  const std::string model = model_or_default(flags.model);
+  resolve_model_path(model);  // a wrong name is told before anything is measured
+  return bench.run([&](std::string& model_hash) {
+    const EngineRunOptions options = run_options(flags, bench);
+    bench.status().say("loading " + model);
+    const auto engine = load_for_bench(model, options, tokens, streams);
+    model_hash = engine->model().hash;
+    bench.status().say("measuring " + model);
+    return measure(*engine, options);
+  });
+}
+
+int prefill_command(const BenchFlags& flags) {
+  return engine_command(flags, flags.prompt + 1, 1, [&](Engine& engine, const auto& options) {
+    return std::vector<Measurement>{measure_prefill(engine, options, flags.prompt)};
+  });
+}
+
+int decode_command(const BenchFlags& flags) {
+  return engine_command(flags, flags.context + flags.tokens + 1, 1,
+                        [&](Engine& engine, const auto& options) {
+                          return std::vector<Measurement>{
+                              measure_decode(engine, options, flags.context, flags.tokens)};
+                        });
+}
+
+int batch_command(const BenchFlags& flags) {
+  int most = 1;
+  for (const int streams : flags.streams) most = std::max(most, streams);
+  const int64_t tokens = batch_stream_tokens(most, flags.context, flags.tokens);
+  return engine_command(flags, tokens, most, [&](Engine& engine, const auto& options) {
+    std::vector<Measurement> all;
+    for (const int streams : flags.streams)
+      all.push_back(measure_batch(engine, options, streams, flags.context, flags.tokens));
+    return all;
+  });
+}
+
+int load_command(const BenchFlags& flags) {
+  const Bench bench(flags);
+  const std::string model = model_or_default(flags.model);
+  const std::filesystem::path path = resolve_model_path(model);
+  return bench.run([&](std::string& model_hash) {
+    const EngineRunOptions options = run_options(flags, bench);
+    model_hash = load_model(path, {flags.engine.strict})->hash;
+    bench.status().say("loading " + model);
+    return std::vector<Measurement>{measure_load(model, options),
+                                    measure_cold_start(own_program(), model, options)};
+  });
+}
+
+// ---- options ----
+
+void add_bench_options(CLI::App& command, BenchFlags& flags) {
+  command.add_option("--threads", flags.engine.threads, "threads; 0: every usable core")
+      ->check(CLI::Range(0, 1024));
+  command
+      .add_option("--probe-window", flags.window_seconds,
+                  "seconds of each of the 3 to 10 windows in which a limit is measured")
+      ->check(CLI::Range(0.0001, 10.0))
+      ->capture_default_str();
+  command.add_option("--png", flags.png, "also draw the shares of the limits to this PNG file")
+      ->type_name("FILE");
+  add_common_options(command, flags.global);
+}
+
+void add_repeats(CLI::App& command, BenchFlags& flags) {
+  command
+      .add_option("--repeats", flags.repeats,
+                  "runs that count, after one that warms up; the median is given")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+}
+
+void add_kv_type(CLI::App& command, BenchFlags& flags) {
+  command
+      .add_option("--kv-type", flags.engine.kv_type,
+                  "number format of the KV cache: f16, bf16 or f32")
+      ->check(CLI::IsMember({"f16", "bf16", "f32"}))
+      ->capture_default_str();
+}
+
+void add_model(CLI::App& command, BenchFlags& flags) {
+  command.add_option("MODEL", flags.model,
+                     "catalogue name, .gguf file or folder; default: the catalogue's");
+  command.add_flag("--strict", flags.engine.strict,
+                   "unknown keys in the model's metadata are errors");
+}
+
+void add_size(CLI::App& command, const char* name, int64_t& value, const char* what) {
+  command.add_option(name, value, what)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->capture_default_str();
+}
+
+using Command = int (*)(const BenchFlags&);
+
+// A subject of the command with its own flags; declare(command, flags) adds its options.
+template <typename Declare>
+void add_subject(CLI::App& bench, Run& run, const char* name, const char* what, const char* example,
+                 Command execute, Declare declare) {
+  const auto flags = std::make_shared<BenchFlags>();
+  CLI::App& command = *bench.add_subcommand(name, what);
+  command.footer(fmt::format("Example: strata bench {}", example));
+  declare(command, *flags);
+  add_bench_options(command, *flags);
+  command.callback([flags, &run, execute] { run = [flags, execute] { return execute(*flags); }; });
+}
+
+void declare_gemm(CLI::App& command, BenchFlags& flags) {
+  flags.repeats = 7;
+  CLI::Option* model = command.add_option(
+      "MODEL", flags.model, "whose shapes to take; default: shapes of the catalogue's models");
+  command.add_flag("--strict", flags.engine.strict,
+                   "unknown keys in the model's metadata are errors");
+  command.add_option("--rows", flags.rows, "tokens multiplied at once, one or more numbers")
+      ->check(CLI::Range(1, 1 << 20))
+      ->delimiter(',')
+      ->capture_default_str();
+  CLI::Option* type = command.add_option("--type", flags.type,
+                                         "format of the weights of one matrix, such as Q4_K, F32");
+  CLI::Option* out = command.add_option("--out", flags.out, "its outputs")
+                         ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  CLI::Option* in = command.add_option("--in", flags.in, "its inputs")
+                        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  type->needs(out)->needs(in)->excludes(model);
+  out->needs(type);
+  in->needs(type);
+  add_repeats(command, flags);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Run& run) {
+  CLI::App& bench =
+      *app.add_subcommand("bench", "measures speed beside this machine's limits, both in one run");
+  bench.require_subcommand(1);
+  bench.footer(
+      "Each figure is the median of its repeats with their median absolute deviation, and the "
+      "share "
+      "of\nthe limit that binds it: read bandwidth or arithmetic, measured before and after (the "
+      "larger\ncounts). An idle machine is needed; docs/benchmarks.md says what is counted.\n"
+      "Example: strata bench decode smollm2-135m --json");
+  add_subject(bench, run, "roofline", "this machine's limits: read bandwidth, fp32, int8",
+              "roofline --json", roofline_command, [](CLI::App&, BenchFlags&) {});
+  add_subject(bench, run, "gemm", "products with weights, alone",
+              "gemm --type F32 --rows 4096 --out 1536 --in 384", gemm_command, declare_gemm);
+  add_subject(bench, run, "prefill", "reading a prompt, up to the first token",
+              "prefill smollm2-135m --prompt 512", prefill_command,
+              [](CLI::App& command, BenchFlags& flags) {
+                add_model(command, flags);
+                add_size(command, "--prompt", flags.prompt, "tokens of the prompt");
+                add_kv_type(command, flags);
+                add_repeats(command, flags);
+              });
+  add_subject(bench, run, "decode", "one stream generating",
+              "decode qwen2.5-coder-1.5b --context 4096 --tokens 64", decode_command,
+              [](CLI::App& command, BenchFlags& flags) {
+                add_model(command, flags);
+                add_size(command, "--context", flags.context, "tokens before the generated ones");
+                add_size(command, "--tokens", flags.tokens, "tokens to generate");
+                add_kv_type(command, flags);
+                add_repeats(command, flags);
+              });
+  add_subject(bench, run, "batch", "many streams generating together",
+              "batch smollm2-135m --streams 1,32 --context 256 --tokens 64", batch_command,
+              [](CLI::App& command, BenchFlags& flags) {
+                flags.context = 256;
+                flags.tokens = 64;
+                flags.repeats = 3;
+                add_model(command, flags);
+                command.add_option("--streams", flags.streams, "streams, one or more numbers")
+                    ->check(CLI::Range(1, 256))
+                    ->delimiter(',')
+                    ->capture_default_str();
+                add_size(command, "--context", flags.context, "tokens before the generated ones");
+                add_size(command, "--tokens", flags.tokens, "tokens each stream generates");
+                add_kv_type(command, flags);
+                add_repeats(command, flags);
+              });
+  add_subject(bench, run, "attention", "attention over a paged cache: a prompt, and one query",
+              "attention --heads 8 --head-size 64 --context 4096 --kv-type f32", attention_command,
+              [](CLI::App& command, BenchFlags& flags) {
+                AttentionCase& a = flags.attention;
+                command.add_option("--heads", a.heads, "query heads")
+                    ->check(CLI::Range(1, 1024))
+                    ->capture_default_str();
+                command.add_option("--kv-heads", a.kv_heads, "heads of keys and values")
+                    ->check(CLI::Range(1, 1024))
+                    ->capture_default_str();
+                command.add_option("--head-size", a.head_size, "elements of a head")
+                    ->check(CLI::Range(1, 1024))
+                    ->capture_default_str();
+                add_size(command, "--context", a.context, "tokens");
+                flags.engine.kv_type = "f32";
+                add_kv_type(command, flags);
+                add_repeats(command, flags);
+              });
+  add_subject(bench, run, "load",
+              "opening a model, and a process's start to its first token (file in the page cache)",
+              "load smollm2-135m", load_command, [](CLI::App& command, BenchFlags& flags) {
+                add_model(command, flags);
+                add_kv_type(command, flags);
+                add_repeats(command, flags);
+              });
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,19 @@
+#include "engine/config_hash.h"
+
+#include <fmt/core.h>
+
+#include "base/sha256.h"
+
+namespace strata {
+
+std::string config_hash(const RunConfig& config) {
+  std::string text =
+      fmt::format("strata config 1\nbuild={}\nisa={}\nmodel={}\nkv-type={}\n", config.build_id,
+                  isa_level_name(config.isa), config.model_hash, kv_type_name(config.kv_type));
+  // The length goes first: a value may hold a newline.
+  for (const auto& [name, value] : config.flags)
+    text += fmt::format("{}={}:{}\n", name, value.size(), value);
+  return sha256_hex(text);
+}
+
+}  // namespace strata
