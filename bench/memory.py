@@ -5,10 +5,10 @@
 
 Each model is served, then asked twice. The limit is printed without the KV cache, most of which is never touched here.
 """
-import argparse
 import os
 import pathlib
 
+import figures
 from serving import serving
 
 PROMPT = "The quick brown fox jumps over the lazy dog. " * 40
@@ -16,9 +16,9 @@ MIB = 1 << 20
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = figures.parser(__doc__)
     parser.add_argument("models", nargs="+", metavar="MODEL.gguf")
-    parser.add_argument("--strata", required=True, help="the strata program")
+    figures.add_strata(parser)
     parser.add_argument("--kv-memory", default="64MiB")
     options = parser.parse_args()
     print("| model | file, MiB | peak loaded | peak after requests | of these anonymous | limit without KV |\n|---|---|---|---|---|---|")

@@ -6,11 +6,11 @@
 Every request has a prompt of its own and is answered at temperature 0. A rate is all generated tokens over the time from
 the first request to the last answer, prompts included; the median of the repeats.
 """
-import argparse
 import concurrent.futures
 import statistics
 import time
 
+import figures
 from serving import serving
 
 
@@ -24,9 +24,9 @@ def rate(server, streams, tokens):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = figures.parser(__doc__)
     parser.add_argument("model", metavar="MODEL.gguf")
-    parser.add_argument("--strata", required=True, help="the strata program")
+    figures.add_strata(parser)
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 32, 64])
     parser.add_argument("--tokens", type=int, default=64, help="of each answer")
     parser.add_argument("--repeats", type=int, default=3)

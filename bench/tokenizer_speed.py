@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
 """Speed of strata's tokenizer against the Python package `tokenizers`: one text, one core, alternating.
 
-    bench/tokenize.py --strata build/release/bin/strata --text wikitext2-test.txt SmolLM2-135M-Instruct.Q4_1.gguf
+    bench/tokenizer_speed.py --strata build/release/bin/strata --text wikitext2-test.txt SmolLM2-135M-Instruct.Q4_1.gguf
 
 For models with a byte-level vocabulary (tokenizer.ggml.model gpt2) cut as SmolLM2's or GPT-2's. The package gets the same
 vocabulary, read from the GGUF file, and the ids must be equal. Needs the packages tokenizers and gguf.
 """
-import argparse
-import json
 import os
-import statistics
-import subprocess
 import time
+
+import figures
 
 
 def strings(field):
@@ -37,9 +35,9 @@ def package_tokenizer(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = figures.parser(__doc__)
     parser.add_argument("model", metavar="MODEL.gguf")
-    parser.add_argument("--strata", required=True, help="the strata program")
+    figures.add_strata(parser)
     parser.add_argument("--text", required=True, help="a UTF-8 file")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
@@ -52,7 +50,7 @@ def main():
     ours, theirs = [], []
     for _ in range(options.repeats):
         command = [options.strata, "tokenize", options.model, "--file", options.text, "--json"]
-        answer = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        answer = figures.output_json(command)
         ours.append(size / answer["timings"]["encode_ms"] / 1e3)
         start = time.monotonic()
         ids = package.encode(text, add_special_tokens=False).ids
@@ -61,8 +59,8 @@ def main():
             raise SystemExit("the ids differ: the speeds mean nothing")
     print(f"{size} bytes, {len(ids)} tokens, one core, median of {options.repeats} [range], MB/s:")
     for name, rates in (("strata", ours), ("tokenizers", theirs)):
-        print(f"  {name}: {statistics.median(rates):.2f} [{min(rates):.2f}, {max(rates):.2f}]")
-    print(f"  ratio {statistics.median(ours) / statistics.median(theirs):.1f}")
+        print(f"  {name}: {figures.shown(rates)}")
+    print(f"  ratio {figures.ratio(ours, theirs):.1f}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,67 @@
+"""What bench/compare can compare: for each work the run of `strata bench` and the sizes a peer needs."""
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    kind: str                      # what peers look at: prefill, decode, batch, cold, attention, matmul
+    label: str                     # for the table
+    unit: str
+    sizes: dict                    # by name; `model` is a path
+    strata: list                   # arguments of `strata bench`
+    what: str                      # the result of that run to take
+    where: dict = dataclasses.field(default_factory=dict)     # and its params
+    lower_is_better: bool = False
+
+    def take(self, report):
+        """The result of this work in a report of `strata bench --json`."""
+        [result] = [r for r in report["results"]
+                    if r["what"] == self.what and all(r["params"][key] == value for key, value in self.where.items())]
+        return result
+
+
+def prefill(options, model):
+    n = options.prompt
+    return [Work("prefill", f"prompt of {n}", "tokens/s", {"model": model, "prompt": n},
+                 ["prefill", model, "--prompt", n, "--repeats", 1], "prefill")]
+
+
+def decode(options, model):
+    n = options.tokens
+    return [Work("decode", f"decode {n} after {context}", "tokens/s", {"model": model, "tokens": n, "context": context},
+                 ["decode", model, "--tokens", n, "--context", max(context, 1), "--repeats", 1], "decode")
+            for context in options.context]
+
+
+def batch(options, model):
+    context, n = options.batch_context, options.batch_tokens
+    return [Work("batch", f"decode {n}, {streams} streams of {context}", "tokens/s",
+                 {"model": model, "streams": streams, "context": context, "tokens": n},
+                 ["batch", model, "--streams", streams, "--context", context, "--tokens", n, "--repeats", 1], "batch_decode")
+            for streams in options.streams]
+
+
+def cold(options, model):
+    return [Work("cold", "cold start to first token", "s", {"model": model}, ["load", model, "--repeats", 1], "cold_start",
+                 lower_is_better=True)]
+
+
+def attention(options, _model):
+    sizes = {"heads": options.heads, "context": options.attention_context, "head_size": options.head_size}
+    return [Work("attention", f"attention forward f32, H={sizes['heads']} T={sizes['context']} D={sizes['head_size']}", "GFLOP/s",
+                 sizes, ["attention", "--heads", sizes["heads"], "--kv-heads", sizes["heads"], "--head-size", sizes["head_size"],
+                         "--context", sizes["context"], "--kv-type", "f32", "--repeats", 3],
+                 "attention_forward", {"queries": sizes["context"]})]
+
+
+def matmul(options, _model):
+    works = []
+    for shape in options.shapes:
+        rows, out, width = (int(n) for n in shape.split("x"))
+        works.append(Work("matmul", f"f32 product [{rows}, {width}] x [{width}, {out}]", "GFLOP/s", {"rows": rows, "out": out, "in": width},
+                          ["gemm", "--type", "F32", "--rows", rows, "--out", out, "--in", width, "--repeats", 3], "gemm"))
+    return works
+
+
+WITH_MODEL = {"prefill": prefill, "decode": decode, "batch": batch, "cold": cold}
+WITHOUT_MODEL = {"attention": attention, "matmul": matmul}

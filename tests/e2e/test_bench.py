@@ -1,0 +1,140 @@
+"""`strata bench` on a small random model: the shape of its JSON, what belongs together, wrong usage. No speed is asserted."""
+import json
+import math
+import subprocess
+
+import pytest
+
+from conftest import require_case
+from gguf_model import write_llama
+
+SUBJECTS = ["roofline", "gemm", "prefill", "decode", "batch", "attention", "load"]
+PROBE = ("--probe-window", "0.001")     # limits are no matter here
+LIMITS = {"read_gb_s", "fp32_gflop_s", "int8_gop_s"}
+
+
+def run(strata, *arguments, **options):
+    return subprocess.run([strata, "bench", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=240, **options)
+
+
+def run_json(strata, *arguments, **options):
+    """The report, its form checked: one object on stdout and nothing else there."""
+    done = run(strata, *arguments, *PROBE, "--json", **options)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 1 and done.stderr == ""
+    report = json.loads(done.stdout)
+    assert list(report) == ["isa", "threads", "config_hash", "limits", "results"]
+    assert len(report["config_hash"]) == 64 and set(report["limits"]) == LIMITS
+    assert all(value > 0 for value in report["limits"].values())
+    for result in report["results"]:
+        assert list(result) == ["what", "model", "params", "value", "unit", "spread", "of_limit"]
+        assert result["value"] > 0 and result["spread"] >= 0 and result["of_limit"] > 0
+        assert all(math.isfinite(result[key]) for key in ("value", "spread", "of_limit"))
+    return report
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bench") / "tiny.gguf"
+    write_llama(path, vocabulary=400, hidden=128, layers=2, mlp=256, context=512)
+    return path
+
+
+def test_prefill(strata, model):
+    [result] = run_json(strata, "prefill", model, "--prompt", 100, "--repeats", 3)["results"]
+    assert result["what"] == "prefill" and result["model"] == "tiny" and result["unit"] == "tokens/s"
+    assert result["params"] == {"prompt": 100, "kv_type": "f16"}
+
+
+def test_decode(strata, model):
+    report = run_json(strata, "decode", model, "--context", 20, "--tokens", 8, "--repeats", 2, "--kv-type", "f32", "--threads", 1)
+    [result] = report["results"]
+    assert report["threads"] == 1 and result["what"] == "decode"
+    assert result["params"] == {"context": 20, "tokens": 8, "kv_type": "f32"}
+
+
+def test_batch(strata, model):
+    results = run_json(strata, "batch", model, "--streams", "1,5", "--context", 30, "--tokens", 6, "--repeats", 1)["results"]
+    assert [r["params"] for r in results] == [{"streams": n, "context": 30, "tokens": 6, "kv_type": "f16"} for n in (1, 5)]
+    assert {r["what"] for r in results} == {"batch_decode"} and all(r["spread"] == 0 for r in results)
+
+
+def test_gemm(strata, model):
+    names = {r["params"]["name"] for r in run_json(strata, "gemm", model, "--rows", "2", "--repeats", 1)["results"]}
+    assert names == {"q", "k", "v", "o", "gate", "up", "down", "head"}
+    [result] = run_json(strata, "gemm", "--type", "q4_k", "--rows", 64, "--out", 64, "--in", 256, "--repeats", 1)["results"]
+    assert result["params"] == {"type": "Q4_K", "tokens": 64, "out": 64, "in": 256} and result["model"] is None
+
+
+def test_attention(strata):
+    prompt, one = run_json(strata, "attention", "--heads", 4, "--kv-heads", 2, "--head-size", 32, "--context", 100, "--repeats", 1)["results"]
+    assert prompt["what"] == one["what"] == "attention_forward"
+    assert prompt["params"]["queries"] == 100 and one["params"]["queries"] == 1 and one["params"]["kv_type"] == "f32"
+
+
+def test_load(strata, model):
+    results = run_json(strata, "load", model, "--repeats", 1)["results"]
+    assert [r["what"] for r in results] == ["load", "cold_start"] and {r["unit"] for r in results} == {"s"}
+
+
+def test_roofline(strata):
+    results = run_json(strata, "roofline")["results"]
+    assert [r["params"]["limit"] for r in results] == ["read", "fp32"] + [f"int8, {bits}-bit weights" for bits in (4, 5, 6, 8)]
+    # A limit's median cannot be above its best.
+    assert all(r["of_limit"] <= 1 + 1e-9 for r in results)
+
+
+def test_config_hash(strata, model, tmp_path):
+    """Equal for what belongs together, whatever was measured and with however many threads."""
+    def hash_of(*arguments, **options):
+        return run_json(strata, *arguments, "--repeats", 1, **options)["config_hash"]
+    usual = hash_of("prefill", model, "--prompt", 8)
+    assert hash_of("decode", model, "--tokens", 2, "--threads", 1) == usual
+    assert hash_of("prefill", model, "--prompt", 8, "--kv-type", "f32") != usual
+    other = tmp_path / "other.gguf"
+    write_llama(other, vocabulary=401, hidden=128, context=64)
+    assert hash_of("prefill", other, "--prompt", 8) != usual
+
+
+def test_text_and_picture(strata, model, tmp_path):
+    picture = tmp_path / "bench.png"
+    done = run(strata, "prefill", model, "--prompt", 16, "--repeats", 1, *PROBE, "--png", picture)
+    assert done.returncode == 0 and done.stderr == ""
+    [title, row] = done.stdout.splitlines()[:2]
+    assert title.split() == ["what", "model", "params", "median", "MAD", "unit", "of", "limit", "isa"]
+    assert row.startswith("prefill  tiny") and row.split()[-1] in ("scalar", "avx2") or "avx" in row
+    assert "config_hash" in done.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert run(strata, "roofline", *PROBE, "--png", "/no-such-folder/a.png").returncode == 2
+
+
+@pytest.mark.parametrize("arguments", [[], ["train-ops"], ["nothing"], ["prefill", "m", "--prompt", "0"], ["decode", "m", "--streams", "2"],
+                                       ["batch", "m", "--streams", "x"], ["decode", "m", "--kv-type", "q3"], ["gemm", "--type", "q4_k"],
+                                       ["gemm", "--type", "no", "--out", "8", "--in", "8"], ["gemm", "--type", "q4_k", "--out", "8", "--in", "8"],
+                                       ["attention", "--heads", "3", "--kv-heads", "2"], ["prefill", "m", "--repeats", "0"]], ids=" ".join)
+def test_wrong_usage(strata, arguments):
+    done = run(strata, *arguments)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr
+
+
+def test_what_cannot_be_measured(strata, model, tmp_path):
+    """A context beyond the model's is wrong usage with both numbers, a file that is none is bad data."""
+    done = run(strata, "prefill", model, "--prompt", 600, *PROBE)
+    assert done.returncode == 2 and "512" in done.stderr and "601" in done.stderr and done.stdout == ""
+    (tmp_path / "no.gguf").write_bytes(b"GGUF")
+    for subject in ("prefill", "load"):
+        assert run(strata, subject, tmp_path / "no.gguf", *PROBE).returncode == 3
+        assert run(strata, subject, tmp_path / "none.gguf", *PROBE).returncode == 3
+
+
+def test_chain(strata):
+    """A model of another make: its vocabulary is small, its context short."""
+    [result] = run_json(strata, "decode", require_case("common/chain.gguf"), "--tokens", 16, "--repeats", 1)["results"]
+    assert result["model"] == "chain"
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_help_has_an_example(strata, subject):
+    done = run(strata, subject, "--help")
+    assert done.returncode == 0 and f"Example: strata bench {subject}" in done.stdout and "--json" in done.stdout
