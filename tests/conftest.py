@@ -25,10 +25,10 @@ def models_folder():
 
 
 def missing(what):
-    """Skips the test that lacks data; with STRATA_REQUIRE_DATA=1 that is a failure."""
+    """Skips the test that lacks data or a program; with STRATA_REQUIRE_DATA=1 that is a failure."""
     if os.environ.get("STRATA_REQUIRE_DATA") == "1":
-        pytest.fail(f"missing data: {what}")
-    pytest.skip(f"missing data: {what}")
+        pytest.fail(f"missing: {what}")
+    pytest.skip(f"missing: {what}")
 
 
 def require(path):

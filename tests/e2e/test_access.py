@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from api import COMPLETIONS, answer, error, post
-from conftest import require_case
+from conftest import missing, require_case
 from raw_http import Connection, exchange, post_bytes, request_bytes
 from serving import serving
 
@@ -107,7 +107,7 @@ def test_cors_for_one_origin(strata, tmp_path):
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     if not shutil.which("openssl"):
-        pytest.skip("openssl is not installed")
+        missing("openssl (scripts/install-deps)")
     folder = tmp_path_factory.mktemp("tls")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
                     "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem",

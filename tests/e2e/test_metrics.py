@@ -3,16 +3,16 @@ import shutil
 import subprocess
 
 import httpx
-import pytest
 
 from api import CHAT, COMPLETIONS, EMBEDDINGS, answer, error, metrics, stream
+from conftest import missing
 
 ASK = {"model": "chain", "prompt": [1, 262], "temperature": 0}
 
 
 def test_promtool_is_content(chain):
     if not shutil.which("promtool"):
-        pytest.skip("promtool is not installed")
+        missing("promtool (scripts/install-deps)")
     answer(chain, COMPLETIONS, ASK)
     response = httpx.get(chain.url + "/metrics")
     assert response.headers["content-type"].startswith("text/plain; version=0.0.4")

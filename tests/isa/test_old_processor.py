@@ -6,14 +6,14 @@ import subprocess
 
 import pytest
 
-from conftest import require_case
+from conftest import missing, require_case
 
 CHAIN_ANSWER = "alpha beta\N{GRINNING FACE} gamma delta epsilon"     # cases/common/CHAIN.md
 
 
 def run_chat(strata, *prefix):
     if prefix and not shutil.which(prefix[0]):
-        pytest.skip(f"{prefix[0]} is not installed")
+        missing(f"{prefix[0]} (scripts/install-deps)")
     env = {name: value for name, value in os.environ.items() if name != "STRATA_ISA"}
     done = subprocess.run([*prefix, strata, "run", require_case("common/chain.gguf"), "--chat", "-p", "hi",
                            "--temperature", "0", "--json"], env=env, capture_output=True, text=True, timeout=250)
