@@ -131,17 +131,7 @@ bool handle_line(Conversation& conversation, const std::string& line) {
 }
 
 int chat_command(const ChatFlags& flags) {
-  std::unique_ptr<Engine> engine;
-  {
-    LoadingBar bar(flags.model, flags.global.quiet);
-    EngineOptions options = engine_options(flags.engine);
-    options.max_running = 1;
-    options.progress = [&](double share) {
-      bar.show(share);
-      stop_if_interrupted();
-    };
-    engine = Engine::load(flags.model, options);
-  }
+  const std::unique_ptr<Engine> engine = load_engine(flags.model, flags.engine, flags.global.quiet);
   // A model without a template is told before the first question.
   chat_prompt(*engine, OrderedJson::array({{{"role", "user"}, {"content", "hi"}}}));
   const bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;

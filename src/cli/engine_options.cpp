@@ -56,6 +56,18 @@ EngineOptions engine_options(const EngineFlags& flags) {
   return options;
 }
 
+std::unique_ptr<Engine> load_engine(const std::string& model, const EngineFlags& flags,
+                                    bool quiet) {
+  LoadingBar bar(model, quiet);
+  EngineOptions options = engine_options(flags);
+  options.max_running = 1;
+  options.progress = [&](double share) {
+    bar.show(share);
+    stop_if_interrupted();
+  };
+  return Engine::load(model, options);
+}
+
 uint64_t parse_size(const std::string& text, const std::string& option) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

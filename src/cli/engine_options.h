@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "cli/command.h"
@@ -22,6 +23,8 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags);
 void add_exec_flags(CLI::App& command, EngineFlags& flags);
 // Reads the template file, parses sizes; throws Error{invalid_argument}.
 EngineOptions engine_options(const EngineFlags& flags);
+// The engine of a command that answers one request at a time, with a LoadingBar unless quiet.
+std::unique_ptr<Engine> load_engine(const std::string& model, const EngineFlags& flags, bool quiet);
 
 // "2GiB", "512M", "1000000": bytes. K, M, G and their iB forms are powers of 1024.
 uint64_t parse_size(const std::string& text, const std::string& option);

@@ -57,17 +57,7 @@ std::string result_json(const Generated& result, const Engine& engine, uint64_t 
 int run_command(const RunFlags& flags) {
   const std::string prompt =
       flags.prompt_file.empty() ? flags.prompt : read_file(flags.prompt_file);
-  std::unique_ptr<Engine> engine;
-  {
-    LoadingBar bar(flags.model, flags.global.quiet);
-    EngineOptions options = engine_options(flags.engine);
-    options.max_running = 1;
-    options.progress = [&](double share) {
-      bar.show(share);
-      stop_if_interrupted();
-    };
-    engine = Engine::load(flags.model, options);
-  }
+  const std::unique_ptr<Engine> engine = load_engine(flags.model, flags.engine, flags.global.quiet);
   GenerationRequest request = generation_request(flags.sampling, *engine);
   if (flags.chat) {
     OrderedJson messages = OrderedJson::array();

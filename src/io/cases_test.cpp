@@ -67,6 +67,26 @@ std::string refusal(const fs::path& path) {
   return message;
 }
 
+// Each file of the folder whose name begins with a key of `wanted` is refused with those words, and
+// every key has one; the other files load.
+void expect_refusals(const fs::path& folder, const std::string& extension,
+                     const std::map<std::string, std::string>& wanted) {
+  int refused = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() != extension) continue;
+    const std::string message = refusal(entry.path());
+    const auto want = wanted.find(name.substr(0, 3));
+    if (want == wanted.end()) {
+      EXPECT_EQ(message, "loaded") << name;
+    } else {
+      EXPECT_THAT(message, testing::HasSubstr(want->second)) << name;
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, static_cast<int>(wanted.size()));
+}
+
 TEST(Cases, C13BrokenGguf) {
   STRATA_CASE_OR_SKIP(folder, "C13");
   // What the message must say. a17 and a19 to a24 are whole files whose values do not make a model:
@@ -90,20 +110,7 @@ TEST(Cases, C13BrokenGguf) {
       {"a16", "duplicate metadata key 'general.architecture'"},
       {"a18", "byte offset"},
   };
-  int refused = 0;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (entry.path().extension() != ".gguf") continue;
-    const std::string message = refusal(entry.path());
-    const auto want = wanted.find(name.substr(0, 3));
-    if (want == wanted.end()) {
-      EXPECT_EQ(message, "loaded") << name;
-    } else {
-      EXPECT_THAT(message, testing::HasSubstr(want->second)) << name;
-      ++refused;
-    }
-  }
-  EXPECT_EQ(refused, static_cast<int>(wanted.size()));
+  expect_refusals(folder, ".gguf", wanted);
   const auto store = open_gguf(folder / "a17-block-count-is-text.gguf");
   EXPECT_THROW(store->metadata().get_u32("llama.block_count"), Error);
 }
@@ -132,20 +139,7 @@ TEST(Cases, C15BrokenSafetensors) {
       {"s19", "zip"},
       {"s20", "NaN"},
   };
-  int refused = 0;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (entry.path().extension() != ".safetensors") continue;
-    const std::string message = refusal(entry.path());
-    const auto want = wanted.find(name.substr(0, 3));
-    if (want == wanted.end()) {
-      EXPECT_EQ(message, "loaded") << name;
-    } else {
-      EXPECT_THAT(message, testing::HasSubstr(want->second)) << name;
-      ++refused;
-    }
-  }
-  EXPECT_EQ(refused, static_cast<int>(wanted.size()));
+  expect_refusals(folder, ".safetensors", wanted);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "model/name_map.h"
 #include "model/plan.h"
 #include "model/spec.h"
+#include "refused_or_done.h"
 #include "text/gguf_vocabulary.h"
 
 namespace strata {
@@ -59,16 +60,6 @@ void bind_and_plan(const GgufContent& content) {
   for (const Rope& rope : spec.ropes) model.ropes.push_back(std::make_unique<Rope>(rope));
   bind_weights(model, spec, NameMap::for_gguf(*model.store));
   plan_memory(model, {.batch_rows = 4});
-}
-
-// An Error about the input is a right answer; anything else that is thrown is a find.
-template <typename Function>
-void refused_or_done(Function&& function) {
-  try {
-    function();
-  } catch (const Error& e) {
-    if (e.code() == ErrorCode::internal) throw;
-  }
 }
 
 }  // namespace

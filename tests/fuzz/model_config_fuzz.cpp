@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "model/key_reader.h"
 #include "model/spec.h"
+#include "refused_or_done.h"
 
 namespace strata {
 namespace {
@@ -28,12 +29,7 @@ void exercise(std::string_view text) {
 }  // namespace
 }  // namespace strata
 
-// An Error about the input is a right answer; anything else that is thrown is a find.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  try {
-    strata::exercise({reinterpret_cast<const char*>(data), size});
-  } catch (const strata::Error& e) {
-    if (e.code() == strata::ErrorCode::internal) throw;
-  }
+  strata::refused_or_done([&] { strata::exercise({reinterpret_cast<const char*>(data), size}); });
   return 0;
 }
