@@ -49,7 +49,8 @@ std::string shown(const Tokenizer& tokenizer, TokenId id) {
 }
 
 int decode_command(const TokenizeFlags& flags, const Tokenizer& tokenizer) {
-  const auto ids = parse_ids(flags.ids, tokenizer.vocabulary_size());
+  const std::string listed = flags.ids == "-" ? read_file("/dev/stdin") : flags.ids;
+  const auto ids = parse_ids(listed, tokenizer.vocabulary_size());
   const std::string text = tokenizer.decode(ids, flags.special);
   if (flags.global.json) {
     OrderedJson out;
@@ -110,7 +111,8 @@ void add_tokenize(CLI::App& app, Run& run) {
   command.add_option("MODEL", flags->model, "catalogue name, .gguf file or folder")->required();
   CLI::Option* text = command.add_option("--text", flags->text, "the text");
   CLI::Option* file = command.add_option("--file", flags->file, "a file with the text");
-  CLI::Option* decode = command.add_option("--decode", flags->ids, "token ids, such as \"1 2 3\"");
+  CLI::Option* decode = command.add_option("--decode", flags->ids,
+                                           "token ids, such as \"1 2 3\"; -: from standard input");
   text->excludes(file)->excludes(decode);
   file->excludes(decode);
   command.add_flag(

@@ -38,6 +38,25 @@ def test_ids_of_a_long_word_and_back(strata, tmp_path, name):
     assert ids[0] == 1 and len(ids) == len(text.encode()) + 1
 
 
+@pytest.mark.parametrize("model", ["smollm2-135m", "gemma3-270m"])
+def test_long_words_with_the_real_tokenizers(strata, tmp_path, model):
+    """Byte-level BPE and SentencePiece: the ids give the text back, and no text is out of proportion to the normal one."""
+    path = require_model(model)
+    encode_ms = {}
+    for name, text in TEXTS.items():
+        file = tmp_path / name
+        file.write_text(text, encoding="utf-8", newline="")
+        done = subprocess.run([strata, "tokenize", path, "--file", file, "--json"], capture_output=True, text=True, timeout=120, check=True)
+        tokenized = json.loads(done.stdout)
+        encode_ms[name] = tokenized["timings"]["encode_ms"]
+        ids = " ".join(map(str, tokenized["ids"]))
+        back = subprocess.run([strata, "tokenize", path, "--decode", "-", "--json"], input=ids, capture_output=True, text=True,
+                              timeout=120, check=True)
+        assert json.loads(back.stdout)["text"] == text, name
+    # At most 10 times on a quiet machine. Quadratic merging is off by thousands.
+    assert max(encode_ms.values()) < 50 * encode_ms["normal"], encode_ms
+
+
 def test_long_prompts_are_refused_while_a_stream_runs(strata):
     """The tokenizer works on a worker: the stream beside it goes on, whatever the text."""
     with serving(strata, "--model", f"smollm2-135m={require_model('smollm2-135m')}", "--context", 1024) as server:
