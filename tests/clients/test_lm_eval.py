@@ -91,7 +91,7 @@ def test_rolling_loglikelihood(evaluate):
     assert figures["byte_perplexity,none"] == pytest.approx(math.exp(-(prose + shuffled) / total))
 
 
-def test_scores_are_those_of_the_generated_tokens(evaluate, server, task_manager, tokenizer_folder):
+def test_scores_are_those_of_the_generated_tokens(server, tokenizer_folder):
     """What the model wrote itself, scored as a prompt, has the log probability it had when written, and is greedy."""
     model = lm_eval.api.registry.get_model("local-completions")(
         model=MODEL, base_url=f"{server.url}/v1/completions", tokenizer=str(tokenizer_folder), tokenizer_backend="huggingface")

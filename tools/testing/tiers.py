@@ -104,7 +104,7 @@ def fuzz(report):
         fuzzing.run_targets(report, int(os.environ.get("FUZZ_SECONDS", "600")))
 
 
-@tier("clients", "other people's clients against the server", (*PROGRAM, "tests/clients"))
+@tier("clients", "other people's clients against the server", (*PROGRAM, "tests/clients", "tests/support", "tests/conftest.py"))
 def clients(report):
     with report.phase("clients: build release"):
         build("release")
