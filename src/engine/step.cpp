@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -113,8 +114,8 @@ void Step::score_prompts(ServeExec& exec, const Tensor& hidden) {
 void Step::pool_embeddings(ServeExec& exec, const Tensor& hidden) {
   for (StepPart& part : parts_) {
     if (!part.request->request.embedding) continue;
-    std::vector<int32_t> rows;
-    for (int32_t i = 0; i < part.rows; ++i) rows.push_back(part.first_row + i);
+    std::vector<int32_t> rows(static_cast<size_t>(part.rows));
+    std::iota(rows.begin(), rows.end(), part.first_row);
     const Tensor states = exec.norm(exec.take_rows(hidden, rows), model_->transformer.output_norm);
     std::vector<double>& sum = part.request->embedding_sum;
     sum.resize(static_cast<size_t>(states.columns));

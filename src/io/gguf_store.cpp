@@ -98,7 +98,7 @@ std::unique_ptr<GgufStore> open_gguf(const std::filesystem::path& path) {
   for (uint32_t part = 1; part <= name->count; ++part) {
     OpenPart opened;
     if (part == name->part) {
-      opened = std::move(named);
+      opened = std::move(named);  // NOLINT(bugprone-use-after-move): in one turn only
     } else {
       opened = open_part(path.parent_path() /
                          fmt::format("{}-{:05}-of-{:05}.gguf", name->stem, part, name->count));

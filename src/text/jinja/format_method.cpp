@@ -130,7 +130,9 @@ class BraceFormatter {
       if (!text.empty() && text[0] != ':') fail_render("expected ':' after conversion specifier");
     }
     if (!text.empty()) text.remove_prefix(1);
-    return layout(value, expand(text, depth + 1));
+    // As in CPython only a layout with fields of its own counts as a level.
+    const bool has_fields = text.find('{') != std::string_view::npos;
+    return layout(value, has_fields ? expand(text, depth + 1) : std::string(text));
   }
 
   Value look_up(std::string_view name) {

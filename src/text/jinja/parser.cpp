@@ -160,7 +160,7 @@ class Parser {
     }
     ExpressionPtr filter = expressions_.parse_filters(nullptr, false);
     Block body = parse_whole_body("endset");
-    add(block, line, SetBlock{std::move(target), std::move(filter), std::move(body)});
+    add(block, line, SetBlock{std::move(target), std::move(filter), std::move(body), {}});
   }
 
   std::vector<Parameter> parse_signature() {
