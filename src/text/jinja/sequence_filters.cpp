@@ -153,17 +153,19 @@ Value filter_batch(Runtime& runtime, const Bound& a) {
   return runtime.iterator(
       [=, &runtime](Value& out) {
         std::vector<Value> row;
-        Value item = *pending;
+        if (!pending->is(Kind::absent)) row.push_back(*pending);
         *pending = absent_value();
-        if (item.is(Kind::absent) && !cursor->next(item)) return false;
-        do {
-          // A row is given out when the item after it comes (never for size 0: an empty first row).
+        // A row is given out when the item after it comes; for size 0 that is one empty row.
+        Value item;
+        bool more = cursor->next(item);
+        if (!more && row.empty()) return false;
+        for (; more; more = cursor->next(item)) {
           if (static_cast<int64_t>(row.size()) == size) {
             *pending = item;
             break;
           }
           row.push_back(item);
-        } while (cursor->next(item));
+        }
         if (!fill.is(Kind::absent) && pending->is(Kind::absent)) {
           while (static_cast<int64_t>(row.size()) < size) {
             runtime.charge(1);

@@ -151,9 +151,9 @@ Value filter_truncate(Runtime& runtime, const Bound& a) {
   const int64_t end_length = count_code_points(end.bytes());
   if (wanted < end_length) fail_render("expected length >= {}, got {}", end_length, wanted);
   if (leeway < 0) fail_render("expected leeway >= 0, got {}", leeway);
-  const MarkedText& text = text_argument(a[0], "truncate");
-  const int64_t size = length(a[0]);
+  const int64_t size = length(a[0]);  // whatever is short enough stays as it is, a list too
   if (size <= leeway || size - leeway <= wanted) return a[0];
+  const MarkedText& text = text_argument(a[0], "truncate");
   const std::vector<size_t> offsets = code_point_offsets(text.bytes());
   MarkedText out = text.slice(0, offsets[static_cast<size_t>(wanted - end_length)]);
   if (!kill_words) out = MarkedText(rsplit(out, " ", 1).front());
