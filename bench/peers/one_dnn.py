@@ -25,7 +25,7 @@ def rate(sizes):
     torch.manual_seed(1)
     x, w = torch.randn(sizes["rows"], sizes["in"]), torch.randn(sizes["out"], sizes["in"])
     with torch.inference_mode():
-        packed = torch.ops.mkldnn._reorder_linear_weight(w.to_mkldnn(), sizes["rows"])
+        packed = torch.ops.mkldnn._reorder_linear_weight(w, sizes["rows"])
         seconds = seconds_of(lambda: torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], ""))
     return 1e-9 * product_flops(sizes) / seconds
 

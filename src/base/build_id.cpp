@@ -26,7 +26,8 @@ std::string find_in_notes(const char* notes, size_t size) {
     const size_t end = content_at + aligned(header.n_descsz);
     if (end > size) break;
     const std::string_view name(notes + name_at, header.n_namesz);
-    if (header.n_type == NT_GNU_BUILD_ID && name == std::string_view("GNU", 4)) {
+    constexpr std::string_view kOwner{"GNU\0", 4};
+    if (header.n_type == NT_GNU_BUILD_ID && name == kOwner) {
       std::string text;
       for (size_t i = 0; i < header.n_descsz; ++i)
         text += fmt::format("{:02x}", static_cast<unsigned char>(notes[content_at + i]));

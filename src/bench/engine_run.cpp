@@ -82,6 +82,7 @@ template <typename Run>
 std::vector<double> repeat(int repeats, Run run) {
   run();
   std::vector<double> values;
+  values.reserve(static_cast<size_t>(repeats));
   for (int r = 0; r < repeats; ++r) values.push_back(run());
   return values;
 }
@@ -117,7 +118,12 @@ std::unique_ptr<Engine> load_for_bench(const std::string& model, const EngineRun
   engine.max_running = streams;
   engine.queue = std::max(engine.queue, streams);
   engine.progress = options.progress;
-  return Engine::load(model, engine);
+  auto loaded = Engine::load(model, engine);
+  if (loaded->context_length() < tokens)
+    fail(ErrorCode::invalid_argument,
+         "bench: {} tokens of context are needed, {} holds {} here; measure fewer", tokens,
+         loaded->model().path.string(), loaded->context_length());
+  return loaded;
 }
 
 Measurement measure_prefill(Engine& engine, const EngineRunOptions& options, int64_t prompt) {
@@ -169,6 +175,7 @@ Measurement measure_batch(Engine& engine, const EngineRunOptions& options, int s
   int64_t steps = 0;
   m.values = repeat(options.repeats, [&] {
     std::vector<std::shared_ptr<TokenClock>> clocks;
+    clocks.reserve(static_cast<size_t>(streams));
     for (int s = 0; s < streams; ++s)
       clocks.push_back(submit(engine, context,
                               batch_stream_tokens(streams, context, tokens) - context,
@@ -187,7 +194,9 @@ Measurement measure_batch(Engine& engine, const EngineRunOptions& options, int s
       steps = std::min(steps, static_cast<int64_t>(times.size()) - drawn);
     }
     if (steps < 1)
-      fail(ErrorCode::internal, "bench: {} streams were never all at work at once", streams);
+      fail(ErrorCode::resource_exhausted,
+           "bench: {} streams of {} tokens do not fit the KV cache together; measure fewer",
+           streams, context + tokens);
     return static_cast<double>(streams * steps) /
            (last->times()[static_cast<size_t>(steps)] - begin);
   });

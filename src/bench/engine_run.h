@@ -23,7 +23,8 @@ struct EngineRunOptions {
   std::function<void()> check = {};           // called often; may throw to stop
 };
 
-// Loads `model` for requests of `tokens` tokens in all, `streams` at once. Throws as Engine::load.
+// Loads `model` for requests of `tokens` tokens in all (0: as many as it takes), `streams` at once.
+// Throws as Engine::load, and Error{invalid_argument} with both numbers for a shorter context.
 std::unique_ptr<Engine> load_for_bench(const std::string& model, const EngineRunOptions& options,
                                        int64_t tokens, int streams);
 

@@ -3,7 +3,6 @@
 
 #include <memory>
 
-#include "base/build_id.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -88,12 +87,7 @@ class Bench {
     report.isa = isa_level_name(isa_level());
     report.threads = threads_;
     report.limits = limits;
-    RunConfig config;
-    config.build_id = build_id();
-    config.isa = isa_level();
-    config.model_hash = model_hash;
-    config.kv_type = engine_options(flags_.engine).kv_type;
-    report.config_hash = config_hash(config);
+    report.config_hash = config_hash(this_run(model_hash, engine_options(flags_.engine).kv_type));
     for (const Measurement& m : measurements) report.results.push_back(finish(m, limits));
     if (!flags_.png.empty()) report_png(report, flags_.png);
     status_.say("");
@@ -346,6 +340,7 @@ void declare_gemm(CLI::App& command, BenchFlags& flags) {
   command.add_option("--rows", flags.rows, "tokens multiplied at once, one or more numbers")
       ->check(CLI::Range(1, 1 << 20))
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str();
   CLI::Option* type = command.add_option("--type", flags.type,
                                          "format of the weights of one matrix, such as Q4_K, F32");
@@ -402,6 +397,7 @@ void add_bench(CLI::App& app, Run& run) {
                 command.add_option("--streams", flags.streams, "streams, one or more numbers")
                     ->check(CLI::Range(1, 256))
                     ->delimiter(',')
+                    ->allow_extra_args(false)
                     ->capture_default_str();
                 add_size(command, "--context", flags.context, "tokens before the generated ones");
                 add_size(command, "--tokens", flags.tokens, "tokens each stream generates");

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
+#include "engine/config_hash.h"
 #include "engine/model_files.h"
 #include "engine/serve_exec.h"
 #include "eval/perplexity.h"
@@ -78,7 +79,11 @@ int perplexity_command(const EvalFlags& flags) {
     out["tokens"] = result.tokens;
     out["isa"] = isa_level_name(exec.isa());
     out["kv_type"] = flags.engine.kv_type;
+<<<<<<< HEAD
     out["activations"] = flags.engine.activations;
+=======
+    out["config_hash"] = config_hash(this_run(model->hash, options.kv_type));
+>>>>>>> be4750a (Name what one eval and one bench ran with by the same config_hash; refuse contexts that do not fit)
     print_json(to_json_text(out));
   } else {
     fmt::print(

@@ -2,9 +2,21 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
+#include "base/build_id.h"
 #include "base/sha256.h"
 
 namespace strata {
+
+RunConfig this_run(std::string model_hash, KvType kv_type) {
+  RunConfig config;
+  config.build_id = build_id();
+  config.isa = isa_level();
+  config.model_hash = std::move(model_hash);
+  config.kv_type = kv_type;
+  return config;
+}
 
 std::string config_hash(const RunConfig& config) {
   std::string text =

@@ -20,6 +20,9 @@ struct RunConfig {
   std::map<std::string, std::string> flags = {};
 };
 
+// What this process runs with, no flag set.
+RunConfig this_run(std::string model_hash, KvType kv_type);
+
 // 64 hexadecimal digits: sha256 of a text with one `key=value` a line.
 std::string config_hash(const RunConfig& config);
 
