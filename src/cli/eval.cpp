@@ -79,11 +79,11 @@ int perplexity_command(const EvalFlags& flags) {
     out["tokens"] = result.tokens;
     out["isa"] = isa_level_name(exec.isa());
     out["kv_type"] = flags.engine.kv_type;
-<<<<<<< HEAD
     out["activations"] = flags.engine.activations;
-=======
-    out["config_hash"] = config_hash(this_run(model->hash, options.kv_type));
->>>>>>> be4750a (Name what one eval and one bench ran with by the same config_hash; refuse contexts that do not fit)
+    RunConfig config = this_run(model->hash, options.kv_type);
+    if (options.activations != Activations::int8)
+      config.flags["activations"] = flags.engine.activations;
+    out["config_hash"] = config_hash(config);
     print_json(to_json_text(out));
   } else {
     fmt::print(
