@@ -11,6 +11,8 @@ from shared import MODEL
 
 AIPERF = pathlib.Path(sys.executable).with_name("aiperf")
 REQUESTS = 8
+# Told to stay offline, it looks for tokenizers in the hub's cache only and not in a folder.
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")}
 
 
 def profile(server, tokenizer_folder, folder, *arguments):
@@ -19,7 +21,7 @@ def profile(server, tokenizer_folder, folder, *arguments):
         [AIPERF, "profile", "--url", server.url, "--model", MODEL, "--tokenizer", tokenizer_folder,
          "--request-count", str(REQUESTS), "--concurrency", "2", "--isl", "64", "--ui", "none",
          "--artifact-dir", folder / "artifacts", *arguments],
-        env={**os.environ, "HF_HUB_OFFLINE": "1"}, cwd=folder, text=True, timeout=1500, stdin=subprocess.DEVNULL,
+        env=ENVIRONMENT, cwd=folder, text=True, timeout=1500, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode == 0, done.stdout[-4000:]
     file, = (folder / "artifacts").rglob("profile_export_aiperf.json")
