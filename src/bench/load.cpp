@@ -35,6 +35,7 @@ class Descriptor {
 
 pid_t start(const std::vector<std::string>& argv, int stdout_fd) {
   std::vector<char*> arguments;
+  arguments.reserve(argv.size() + 1);
   for (const std::string& a : argv) arguments.push_back(const_cast<char*>(a.c_str()));
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;

@@ -9,7 +9,8 @@ namespace {
 
 double stored_bytes(const WeightRef& w) {
   const TensorTypeInfo& type = tensor_type_info(w.type);
-  return static_cast<double>(w.out * (w.in / type.block_elements) * type.block_bytes);
+  const int64_t blocks = w.out * (w.in / type.block_elements);
+  return static_cast<double>(blocks * type.block_bytes);
 }
 
 }  // namespace
