@@ -93,6 +93,8 @@ Measurement measurement(const Engine& engine, const char* what, OrderedJson para
   m.model = engine.model().path.stem().string();
   m.params = std::move(params);
   m.params["kv_type"] = kv_type_name(engine.options().kv_type);
+  if (engine.options().activations != Activations::int8)
+    m.params["activations"] = activations_name(engine.options().activations);
   m.unit = "tokens/s";
   return m;
 }
@@ -113,6 +115,7 @@ std::unique_ptr<Engine> load_for_bench(const std::string& model, const EngineRun
   EngineOptions engine;
   engine.threads = options.threads;
   engine.kv_type = options.kv_type;
+  engine.activations = options.activations;
   engine.strict = options.strict;
   engine.context = tokens;
   engine.max_running = streams;

@@ -131,6 +131,10 @@ Measurement measure_cold_start(const std::filesystem::path& program, const std::
                                    std::to_string(options.threads),
                                    "--kv-type",
                                    std::string(kv_type_name(options.kv_type))};
+  if (options.activations != Activations::int8) {
+    argv.emplace_back("--activations");
+    argv.emplace_back(activations_name(options.activations));
+  }
   if (options.strict) argv.emplace_back("--strict");
   std::vector<double> seconds;
   for (int r = -1; r < options.repeats; ++r) {

@@ -87,7 +87,8 @@ class Bench {
     report.isa = isa_level_name(isa_level());
     report.threads = threads_;
     report.limits = limits;
-    report.config_hash = config_hash(this_run(model_hash, engine_options(flags_.engine).kv_type));
+    const EngineOptions engine = engine_options(flags_.engine);
+    report.config_hash = config_hash(this_run(model_hash, engine.kv_type, engine.activations));
     for (const Measurement& m : measurements) report.results.push_back(finish(m, limits));
     if (!flags_.png.empty()) report_png(report, flags_.png);
     status_.say("");
@@ -123,7 +124,9 @@ std::string model_or_default(const std::string& model) {
 EngineRunOptions run_options(const BenchFlags& flags, const Bench& bench) {
   EngineRunOptions options;
   options.threads = bench.threads();
-  options.kv_type = engine_options(flags.engine).kv_type;
+  const EngineOptions engine = engine_options(flags.engine);
+  options.kv_type = engine.kv_type;
+  options.activations = engine.activations;
   options.strict = flags.engine.strict;
   options.repeats = flags.repeats;
   options.check = stop_if_interrupted;
@@ -276,8 +279,6 @@ int load_command(const BenchFlags& flags) {
 // ---- options ----
 
 void add_bench_options(CLI::App& command, BenchFlags& flags) {
-  command.add_option("--threads", flags.engine.threads, "threads; 0: every usable core")
-      ->check(CLI::Range(0, 1024));
   command
       .add_option("--probe-window", flags.window_seconds,
                   "seconds of each of the 3 to 10 windows in which a limit is measured")
@@ -286,6 +287,11 @@ void add_bench_options(CLI::App& command, BenchFlags& flags) {
   command.add_option("--png", flags.png, "also draw the shares of the limits to this PNG file")
       ->type_name("FILE");
   add_common_options(command, flags.global);
+}
+
+void add_threads(CLI::App& command, BenchFlags& flags) {
+  command.add_option("--threads", flags.engine.threads, "threads; 0: every usable core")
+      ->check(CLI::Range(0, 1024));
 }
 
 void add_repeats(CLI::App& command, BenchFlags& flags) {
@@ -307,8 +313,7 @@ void add_kv_type(CLI::App& command, BenchFlags& flags) {
 void add_model(CLI::App& command, BenchFlags& flags) {
   command.add_option("MODEL", flags.model,
                      "catalogue name, .gguf file or folder; default: the catalogue's");
-  command.add_flag("--strict", flags.engine.strict,
-                   "unknown keys in the model's metadata are errors");
+  add_exec_flags(command, flags.engine);
 }
 
 void add_size(CLI::App& command, const char* name, int64_t& value, const char* what) {
@@ -333,6 +338,7 @@ void add_subject(CLI::App& bench, Run& run, const char* name, const char* what, 
 
 void declare_gemm(CLI::App& command, BenchFlags& flags) {
   flags.repeats = 7;
+  add_threads(command, flags);
   CLI::Option* model = command.add_option(
       "MODEL", flags.model, "whose shapes to take; default: shapes of the catalogue's models");
   command.add_flag("--strict", flags.engine.strict,
@@ -367,7 +373,7 @@ void add_bench(CLI::App& app, Run& run) {
       "larger\ncounts). An idle machine is needed; docs/benchmarks.md says what is counted.\n"
       "Example: strata bench decode smollm2-135m --json");
   add_subject(bench, run, "roofline", "this machine's limits: read bandwidth, fp32, int8",
-              "roofline --json", roofline_command, [](CLI::App&, BenchFlags&) {});
+              "roofline --json", roofline_command, add_threads);
   add_subject(bench, run, "gemm", "products with weights, alone",
               "gemm --type F32 --rows 4096 --out 1536 --in 384", gemm_command, declare_gemm);
   add_subject(bench, run, "prefill", "reading a prompt, up to the first token",
@@ -375,7 +381,6 @@ void add_bench(CLI::App& app, Run& run) {
               [](CLI::App& command, BenchFlags& flags) {
                 add_model(command, flags);
                 add_size(command, "--prompt", flags.prompt, "tokens of the prompt");
-                add_kv_type(command, flags);
                 add_repeats(command, flags);
               });
   add_subject(bench, run, "decode", "one stream generating",
@@ -384,7 +389,6 @@ void add_bench(CLI::App& app, Run& run) {
                 add_model(command, flags);
                 add_size(command, "--context", flags.context, "tokens before the generated ones");
                 add_size(command, "--tokens", flags.tokens, "tokens to generate");
-                add_kv_type(command, flags);
                 add_repeats(command, flags);
               });
   add_subject(bench, run, "batch", "many streams generating together",
@@ -401,7 +405,6 @@ void add_bench(CLI::App& app, Run& run) {
                     ->capture_default_str();
                 add_size(command, "--context", flags.context, "tokens before the generated ones");
                 add_size(command, "--tokens", flags.tokens, "tokens each stream generates");
-                add_kv_type(command, flags);
                 add_repeats(command, flags);
               });
   add_subject(bench, run, "attention", "attention over a paged cache: a prompt, and one query",
@@ -419,6 +422,7 @@ void add_bench(CLI::App& app, Run& run) {
                     ->capture_default_str();
                 add_size(command, "--context", a.context, "tokens");
                 flags.engine.kv_type = "f32";
+                add_threads(command, flags);
                 add_kv_type(command, flags);
                 add_repeats(command, flags);
               });
@@ -426,7 +430,6 @@ void add_bench(CLI::App& app, Run& run) {
               "opening a model, and a process's start to its first token (file in the page cache)",
               "load smollm2-135m", load_command, [](CLI::App& command, BenchFlags& flags) {
                 add_model(command, flags);
-                add_kv_type(command, flags);
                 add_repeats(command, flags);
               });
 }

@@ -80,10 +80,7 @@ int perplexity_command(const EvalFlags& flags) {
     out["isa"] = isa_level_name(exec.isa());
     out["kv_type"] = flags.engine.kv_type;
     out["activations"] = flags.engine.activations;
-    RunConfig config = this_run(model->hash, options.kv_type);
-    if (options.activations != Activations::int8)
-      config.flags["activations"] = flags.engine.activations;
-    out["config_hash"] = config_hash(config);
+    out["config_hash"] = config_hash(this_run(model->hash, options.kv_type, options.activations));
     print_json(to_json_text(out));
   } else {
     fmt::print(

@@ -9,12 +9,13 @@
 
 namespace strata {
 
-RunConfig this_run(std::string model_hash, KvType kv_type) {
+RunConfig this_run(std::string model_hash, KvType kv_type, Activations activations) {
   RunConfig config;
   config.build_id = build_id();
   config.isa = isa_level();
   config.model_hash = std::move(model_hash);
   config.kv_type = kv_type;
+  if (activations != Activations::int8) config.flags["activations"] = activations_name(activations);
   return config;
 }
 

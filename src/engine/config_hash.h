@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/cpu.h"
+#include "numeric/activations.h"
 #include "numeric/kv_type.h"
 
 namespace strata {
@@ -20,8 +21,9 @@ struct RunConfig {
   std::map<std::string, std::string> flags = {};
 };
 
-// What this process runs with, no flag set.
-RunConfig this_run(std::string model_hash, KvType kv_type);
+// What this process runs with, no other flag set.
+RunConfig this_run(std::string model_hash, KvType kv_type,
+                   Activations activations = Activations::int8);
 
 // 64 hexadecimal digits: sha256 of a text with one `key=value` a line.
 std::string config_hash(const RunConfig& config);

@@ -44,6 +44,14 @@ TEST(ConfigHash, EveryPartCounts) {
   EXPECT_NE(config_hash(c), same);
 }
 
+TEST(ConfigHash, ThisRunKnowsItsBinaryAndItsActivations) {
+  const RunConfig usual = this_run("abcd", KvType::f16);
+  EXPECT_FALSE(usual.build_id.empty());
+  EXPECT_EQ(usual.isa, isa_level());
+  EXPECT_TRUE(usual.flags.empty());
+  EXPECT_NE(config_hash(this_run("abcd", KvType::f16, Activations::int8x2)), config_hash(usual));
+}
+
 // A value cannot pass for another flag.
 TEST(ConfigHash, ValuesAreDelimited) {
   RunConfig a = sample(), b = sample();
