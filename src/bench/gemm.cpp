@@ -13,6 +13,8 @@ namespace {
 
 // More than any last-level cache of the machines we know holds.
 constexpr int64_t kColdBytes = int64_t{384} << 20;
+// No matrix of a model is so small that this many are not enough.
+constexpr size_t kMostCopies = 4096;
 constexpr double kSecondsPerRepeat = 0.03;
 // From here on a product is bound by arithmetic, and belongs to a prompt.
 constexpr int64_t kColdRows = 64;
@@ -117,7 +119,7 @@ Measurement measure_gemm(const GemmCase& c, const OpContext& context, int repeat
   do {
     weights.emplace_back(source, *context.pool);
     bytes += weights.back().bytes();
-  } while (c.tokens < kColdRows && bytes < kColdBytes);
+  } while (c.tokens < kColdRows && bytes < kColdBytes && weights.size() < kMostCopies);
 
   Arena arena;
   const Tensor x = arena.tensor(DType::f32, c.tokens, c.in);

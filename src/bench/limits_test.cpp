@@ -81,7 +81,7 @@ TEST(Gemm, CountsItsOperationsAndBytes) {
   EXPECT_DOUBLE_EQ(m.units, 1e-9 * 2 * 64 * 48 * 64);
   EXPECT_EQ(m.work.operations[static_cast<size_t>(TensorType::q4_1)], 2.0 * 64 * 48 * 64);
   EXPECT_EQ(m.work.read_bytes, 48 * 64 / 32 * 20.0);  // 20 bytes a block of 32
-  EXPECT_EQ(measure_gemm({"", "", TensorType::f32, 1, 8, 8}, context, 1).unit, "GFLOP/s");
+  EXPECT_EQ(measure_gemm({"", "", TensorType::f32, 64, 8, 8}, context, 1).unit, "GFLOP/s");
 }
 
 TEST(Gemm, RefusesSizesThatAreNoMatrix) {

@@ -61,8 +61,10 @@ def test_batch(strata, model):
 
 
 def test_gemm(strata, model):
-    names = {r["params"]["name"] for r in run_json(strata, "gemm", model, "--rows", "2", "--repeats", 1)["results"]}
-    assert names == {"q", "k", "v", "o", "gate", "up", "down", "head"}
+    results = run_json(strata, "gemm", model, "--rows", "2,64", "--repeats", 1)["results"]
+    names = {"q", "k", "v", "o", "gate", "up", "down"}
+    assert {r["params"]["name"] for r in results if r["params"]["tokens"] == 64} == names     # no prompt multiplies the head
+    assert {r["params"]["name"] for r in results if r["params"]["tokens"] == 2} == names | {"head"}
     [result] = run_json(strata, "gemm", "--type", "q4_k", "--rows", 64, "--out", 64, "--in", 256, "--repeats", 1)["results"]
     assert result["params"] == {"type": "Q4_K", "tokens": 64, "out": 64, "in": 256} and result["model"] is None
 
