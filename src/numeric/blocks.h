@@ -11,6 +11,8 @@ namespace strata {
 // written order. Source: the format definitions of ggml (block_* of its common header) and the
 // decoders of the `gguf` Python package, which tools/oracle/formats.py runs for our goldens.
 
+// NOLINTBEGIN(readability-identifier-naming): the names of the formats are ggml's
+
 // Q4_0, 4.5 bits an element. x[i] = d * (q[i] - 8), q[i] 4 bits unsigned:
 // qs[j] low nibble = q[j], high nibble = q[j + 16], j < 16.
 struct BlockQ4_0 {
@@ -166,5 +168,7 @@ inline int unpack_iq4_xs_scale(const BlockIq4Xs& block, int g) {
   const int high = (block.scales_h >> (2 * g)) & 3;
   return (low | high << 4) - 32;
 }
+
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace strata
