@@ -60,7 +60,7 @@ class Split : public PreTokenizer {
 
 class SpaceBorderSplit : public PreTokenizer {
  public:
-  explicit SpaceBorderSplit(SpaceBorders borders) : borders_(std::move(borders)) {
+  explicit SpaceBorderSplit(SpaceBorders borders) : borders_(borders) {
     STRATA_ASSERT(borders_.usable());
   }
   void apply(WordList& list) const override {
@@ -173,7 +173,7 @@ std::unique_ptr<PreTokenizer> split_pre_tokenizer(std::unique_ptr<SpanFinder> fi
   return std::make_unique<Split>(std::move(finder), behavior, invert);
 }
 std::unique_ptr<PreTokenizer> space_border_pre_tokenizer(SpaceBorders borders) {
-  return std::make_unique<SpaceBorderSplit>(std::move(borders));
+  return std::make_unique<SpaceBorderSplit>(borders);
 }
 std::unique_ptr<PreTokenizer> prefix_space_pre_tokenizer() {
   return std::make_unique<PrefixSpace>();

@@ -187,8 +187,7 @@ void build_bpe(const JsonPlace& model, bool byte_level, const std::vector<bool>&
   if (model.has("unk_token")) options.unknown = id_of(*parts.pieces, model.member("unk_token"));
   if (!byte_level && !options.ignore_merges) {
     SpaceBorders borders(*parts.pieces, is_text);
-    if (borders.usable())
-      parts.pre_tokenizers.push_back(space_border_pre_tokenizer(std::move(borders)));
+    if (borders.usable()) parts.pre_tokenizers.push_back(space_border_pre_tokenizer(borders));
   }
   parts.model = std::make_unique<BpeModel>(
       *parts.pieces, is_text, read_merges(model.member("merges"), *parts.pieces, is_text), options);

@@ -241,8 +241,7 @@ void build_score_bpe(VocabularyData& data, const std::vector<bool>& is_text,
   if (prefix) parts.normalizers.push_back(prepend_normalizer(" "));
   parts.normalizers.push_back(replace_normalizer(" ", std::string(kSpaceMark)));
   SpaceBorders borders(*data.pieces, is_text);
-  if (borders.usable())
-    parts.pre_tokenizers.push_back(space_border_pre_tokenizer(std::move(borders)));
+  if (borders.usable()) parts.pre_tokenizers.push_back(space_border_pre_tokenizer(borders));
   parts.model = std::move(model);
   parts.decode_steps.push_back(replace_decode_step(std::string(kSpaceMark), " "));
   if (prefix) parts.decode_steps.push_back(strip_front_decode_step(" ", 1, true));

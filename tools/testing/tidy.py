@@ -3,6 +3,7 @@
 A file that passed is remembered by a hash of its preprocessed text, so that only what changed is checked again.
 """
 import concurrent.futures
+import functools
 import hashlib
 import json
 import os
@@ -40,9 +41,16 @@ def content_hash(command, rules):
     return hashlib.sha256(rules + done.stdout).hexdigest() if done.returncode == 0 else None
 
 
-def rules_text():
-    version = subprocess.run(["clang-tidy", "--version"], capture_output=True).stdout
-    return version + (ROOT_FOLDER / ".clang-tidy").read_bytes()
+def rules_of(file):
+    """What clang-tidy goes by for a file: its version and the .clang-tidy files of the folders above."""
+    folders = [ROOT_FOLDER, *reversed((ROOT_FOLDER / file).parents[:-len(ROOT_FOLDER.parts)])]
+    rules = [folder / ".clang-tidy" for folder in folders if (folder / ".clang-tidy").exists()]
+    return clang_tidy_version() + b"".join(path.read_bytes() for path in rules)
+
+
+@functools.cache
+def clang_tidy_version():
+    return subprocess.run(["clang-tidy", "--version"], capture_output=True).stdout
 
 
 def sources_of(changed, compiled):
@@ -74,7 +82,7 @@ def run_all(report):
 
 def run_on(report, files, seconds):
     deadline = time.monotonic() + seconds
-    commands, rules = compile_commands(), rules_text()
+    commands = compile_commands()
     passed_folder = strata_home() / "test-state" / "tidy"
     passed_folder.mkdir(parents=True, exist_ok=True)
 
@@ -82,7 +90,7 @@ def run_on(report, files, seconds):
         """The output of a failed check, "" of a passed one, None if no time was left."""
         if time.monotonic() > deadline:
             return None
-        content = content_hash(commands[file], rules)
+        content = content_hash(commands[file], rules_of(file))
         if content and (passed_folder / content).exists():
             return ""
         done = subprocess.run(["clang-tidy", "-p", "build/release", "--quiet", file], cwd=ROOT_FOLDER,

@@ -124,8 +124,8 @@ std::string real_repr(double value) {
   } else if (count <= exponent + 1) {
     out += digits + std::string(static_cast<size_t>(exponent + 1 - count), '0') + ".0";
   } else {
-    out += digits.substr(0, static_cast<size_t>(exponent + 1)) + "." +
-           digits.substr(static_cast<size_t>(exponent + 1));
+    const auto point = static_cast<size_t>(exponent) + 1;
+    out += digits.substr(0, point) + "." + digits.substr(point);
   }
   return out;
 }

@@ -72,6 +72,7 @@ Value filter_sort(Runtime& runtime, const Bound& a) {
   std::vector<Keyed> items;
   for (const Value& item : collect(runtime, a[0])) {
     std::vector<Value> key;
+    key.reserve(paths.size());
     for (const AttributePath& path : paths) {
       key.push_back(ignore_case(runtime, path.get(runtime, item), case_sensitive));
     }
