@@ -105,6 +105,7 @@ TEST_P(Pools, CallersTakeTurns) {
   std::atomic<int> inside = 0, total = 0;
   std::atomic<bool> overlapped = false;
   std::vector<std::thread> callers;
+  callers.reserve(3);
   for (int c = 0; c < 3; ++c) {
     callers.emplace_back([&] {
       for (int call = 0; call < 100; ++call) {

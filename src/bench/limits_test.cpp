@@ -80,7 +80,7 @@ TEST(Gemm, CountsItsOperationsAndBytes) {
   EXPECT_EQ(m.unit, "GOP/s");
   EXPECT_DOUBLE_EQ(m.units, 1e-9 * 2 * 64 * 48 * 64);
   EXPECT_EQ(m.work.operations[static_cast<size_t>(TensorType::q4_1)], 2.0 * 64 * 48 * 64);
-  EXPECT_EQ(m.work.read_bytes, 48 * 64 / 32 * 20.0);  // 20 bytes a block of 32
+  EXPECT_EQ(m.work.read_bytes, 48 * 2 * 20.0);  // two blocks of 32 a row, 20 bytes each
   EXPECT_EQ(measure_gemm({"", "", TensorType::f32, 64, 8, 8}, context, 1).unit, "GFLOP/s");
 }
 
