@@ -36,7 +36,7 @@ bool data_is_required() {
 
 #define STRATA_CASE_OR_SKIP(folder, name)                             \
   const fs::path folder = case_folder(name);                          \
-  if (folder.empty()) {                                               \
+  if ((folder).empty()) {                                             \
     ASSERT_FALSE(data_is_required()) << "case " name " is not there"; \
     GTEST_SKIP() << "case " name " is not there";                     \
   }

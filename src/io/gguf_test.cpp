@@ -292,7 +292,6 @@ TEST(Gguf, CutAnywhere) {
   EXPECT_NO_THROW(parse_gguf(bytes_of(whole), "m.gguf"));
   for (size_t size = 0; size + 1 < whole.size(); ++size) {
     const std::string cut(whole.data(), size);  // its own allocation, exactly as long
-    const std::string copy = cut;
     std::vector<std::byte> exact(size);
     std::memcpy(exact.data(), cut.data(), size);
     EXPECT_THROW(parse_gguf(exact, "m.gguf"), Error) << size;
