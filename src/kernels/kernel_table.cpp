@@ -7,8 +7,10 @@ namespace strata {
 const KernelTable& kernel_table(IsaLevel level) {
   static constexpr KernelTable kTables[kIsaLevelCount] = {
       {IsaLevel::scalar, &kMatmulTableScalar, &kProbeTableScalar, &kRowTableScalar,
-       kAttentionTableScalar},
-      {IsaLevel::avx2, &kMatmulTableAvx2, &kProbeTableAvx2, &kRowTableAvx2, kAttentionTableAvx2},
+       kAttentionTableScalar, &kGemmTableScalar, &kTrainAttentionTableScalar,
+       &kTrainRowTableScalar},
+      {IsaLevel::avx2, &kMatmulTableAvx2, &kProbeTableAvx2, &kRowTableAvx2, kAttentionTableAvx2,
+       &kGemmTableAvx2, &kTrainAttentionTableAvx2, &kTrainRowTableAvx2},
   };
   return kTables[static_cast<int>(level)];
 }

@@ -2,9 +2,12 @@
 
 #include "base/cpu.h"
 #include "kernels/attention.h"
+#include "kernels/gemm.h"
 #include "kernels/matmul.h"
 #include "kernels/probe.h"
 #include "kernels/rows.h"
+#include "kernels/train_attention.h"
+#include "kernels/train_rows.h"
 
 namespace strata {
 
@@ -17,6 +20,9 @@ struct KernelTable {
   const ProbeKernels* probe = nullptr;
   const RowKernels* rows = nullptr;
   const AttentionKernels* attention = nullptr;  // [by KvType]
+  const GemmKernels* gemm = nullptr;
+  const TrainAttentionKernels* train_attention = nullptr;
+  const TrainRowKernels* train_rows = nullptr;
 };
 
 const KernelTable& kernel_table(IsaLevel level);

@@ -37,7 +37,8 @@ void* Arena::allocate(size_t bytes) {
 }
 
 Tensor Arena::tensor(DType dtype, int64_t rows, int64_t columns) {
-  const int64_t element = dtype == DType::f64 ? 8 : 4;
+  const bool half = dtype == DType::f16 || dtype == DType::bf16;
+  const int64_t element = dtype == DType::f64 ? 8 : half ? 2 : 4;
   const int64_t per_line = static_cast<int64_t>(kAlignment) / element;
   const int64_t stride = (columns + per_line - 1) / per_line * per_line;
   Tensor t;

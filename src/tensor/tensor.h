@@ -4,7 +4,7 @@
 
 namespace strata {
 
-enum class DType : uint8_t { none, f32, f64 };
+enum class DType : uint8_t { none, f32, f64, f16, bf16 };
 
 // A view of rows of activations, [rows, columns], row-major with a stride. It owns nothing: memory
 // belongs to the arena of the executor that made it and lives until that executor's next begin().

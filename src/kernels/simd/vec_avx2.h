@@ -38,6 +38,9 @@ inline Vec min(Vec a, Vec b) { return {_mm256_min_ps(a.v, b.v)}; }
 inline Vec if_less(Vec a, Vec b, Vec yes, Vec no) {
   return {_mm256_blendv_ps(no.v, yes.v, _mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ))};
 }
+inline bool any_less(Vec a, Vec b) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)) != 0;
+}
 inline Vec abs(Vec a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }
 inline Vec square_root(Vec a) { return {_mm256_sqrt_ps(a.v)}; }
 inline Vec scale_by_power(Vec x, Vec biased) {
@@ -46,6 +49,24 @@ inline Vec scale_by_power(Vec x, Vec biased) {
   return {_mm256_mul_ps(x.v, _mm256_castsi256_ps(power))};
 }
 inline Vec swap_pairs(Vec a) { return {_mm256_permute_ps(a.v, 0xb1)}; }
+
+inline void transpose(Vec (&square)[8]) {
+  // 4 x 4 within the halves: pairs of rows, then pairs of pairs; then the halves change places.
+  __m256 t[8], u[8];
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_ps(square[i].v, square[i + 1].v);
+    t[i + 1] = _mm256_unpackhi_ps(square[i].v, square[i + 1].v);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 2; ++j) {
+      u[i + 2 * j] = _mm256_shuffle_ps(t[i + j], t[i + j + 2], 0x44);
+      u[i + 2 * j + 1] = _mm256_shuffle_ps(t[i + j], t[i + j + 2], 0xee);
+    }
+  for (int i = 0; i < 4; ++i) {
+    square[i].v = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
+    square[i + 4].v = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+  }
+}
 
 inline float reduce_add(Vec a) {
   __m128 x = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
@@ -76,6 +97,15 @@ inline Vec load_as_float(const F16* p) {
 inline Vec load_as_float(const BF16* p) {
   const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(wide, 16))};
+}
+
+inline float to_float(F32 x) { return x.value; }
+inline float to_float(F16 x) { return _cvtsh_ss(x.bits); }
+inline float to_float(BF16 x) {
+  const uint32_t bits = uint32_t{x.bits} << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 inline void from_float(float x, F32& out) { out.value = x; }

@@ -53,6 +53,11 @@ inline Vec select(LaneMask mask, Vec yes, Vec no) {
 inline Vec max(Vec a, Vec b) { return select(a.v > b.v, a, b); }
 inline Vec min(Vec a, Vec b) { return select(a.v < b.v, a, b); }
 inline Vec if_less(Vec a, Vec b, Vec yes, Vec no) { return select(a.v < b.v, yes, no); }
+// Whether a < b in any lane.
+inline bool any_less(Vec a, Vec b) {
+  const LaneMask less = a.v < b.v;
+  return (less[0] | less[1] | less[2] | less[3]) != 0;
+}
 inline Vec abs(Vec a) { return {(Lanes)((LaneBits)a.v & 0x7fffffffu)}; }
 inline Vec square_root(Vec a) {
   for (int i = 0; i < Vec::kLanes; ++i) a.v[i] = __builtin_sqrtf(a.v[i]);
@@ -65,6 +70,16 @@ inline Vec scale_by_power(Vec x, Vec biased) {
 }
 // (x1, x0, x3, x2).
 inline Vec swap_pairs(Vec a) { return {Lanes{a.v[1], a.v[0], a.v[3], a.v[2]}}; }
+
+// Lane j of square[i] and lane i of square[j] change places.
+inline void transpose(Vec (&square)[Vec::kLanes]) {
+  for (int i = 0; i < Vec::kLanes; ++i)
+    for (int j = i + 1; j < Vec::kLanes; ++j) {
+      const float x = square[i].v[j];
+      square[i].v[j] = square[j].v[i];
+      square[j].v[i] = x;
+    }
+}
 
 inline float reduce_add(Vec a) { return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]); }
 inline float reduce_max(Vec a) {

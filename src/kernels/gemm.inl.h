@@ -1,0 +1,116 @@
+#pragma once
+
+// Bodies of gemm.h, once for all levels; included by isa_<level>_gemm.cpp after its Vec.
+#include "kernels/gemm.h"
+#include "kernels/tile.inl.h"
+
+namespace strata {
+namespace {
+
+void pack_b(const float* source, int64_t ld, int64_t depth, int64_t columns, float* out,
+            int64_t out_panel) noexcept {
+  for (int64_t n = 0; n < columns; n += kTileColumns, out += out_panel) {
+    const auto width = static_cast<int>(smaller(kTileColumns, columns - n));
+    for (int64_t k = 0; k < depth; ++k)
+      for (int j = 0; j < kTileVecs; ++j) {
+        const float* from = source + k * ld + n + j * kLanes;
+        const int left = width - j * kLanes;
+        store(out + k * kTileColumns + j * kLanes, left >= kLanes ? load(from)
+                                                   : left > 0     ? load_partial(from, left)
+                                                                  : zero());
+      }
+  }
+}
+
+template <class Element>
+void pack_b_transposed(const void* source, int64_t ld, int64_t depth, int64_t columns, float* out,
+                       int64_t out_panel) noexcept {
+  for (int64_t n = 0; n < columns; n += kTileColumns, out += out_panel) {
+    const int64_t width = smaller(kTileColumns, columns - n);
+    for (int64_t j = 0; j < kTileColumns; j += kLanes) {
+      const Element* from = static_cast<const Element*>(source) + (n + j) * ld;
+      const int64_t whole = width >= j + kLanes ? depth / kLanes * kLanes : 0;
+      for (int64_t k = 0; k < whole; k += kLanes) {
+        Vec square[kLanes];
+        for (int i = 0; i < kLanes; ++i) square[i] = load_as_float(from + i * ld + k);
+        transpose(square);
+        for (int i = 0; i < kLanes; ++i) store(out + (k + i) * kTileColumns + j, square[i]);
+      }
+      for (int64_t k = whole; k < depth; ++k)
+        for (int i = 0; i < kLanes; ++i)
+          out[k * kTileColumns + j + i] = j + i < width ? to_float(from[i * ld + k]) : 0.0f;
+    }
+  }
+}
+
+void pack_a(const float* source, int64_t ld, int64_t depth, int64_t rows, float* out) noexcept {
+  for (int64_t m = 0; m < rows; m += kGemmRows, out += depth * kGemmRows) {
+    const float* from = source + m;
+    if (m + kGemmRows <= rows) {
+      for (int64_t k = 0; k < depth; ++k)
+        for (int r = 0; r < kGemmRows; ++r) out[k * kGemmRows + r] = from[k * ld + r];
+    } else {
+      for (int64_t k = 0; k < depth; ++k)
+        for (int r = 0; r < kGemmRows; ++r)
+          out[k * kGemmRows + r] = m + r < rows ? from[k * ld + r] : 0.0f;
+    }
+  }
+}
+
+// The result of a full or partial tile goes to c; `start` points at its first column's start.
+template <int kRows>
+inline void write_tile(const Tile<kRows>& acc, const GemmTile& t, float* c, const float* bias,
+                       int64_t width) {
+  for (int r = 0; r < kRows; ++r)
+    for (int j = 0; j < kTileVecs; ++j) {
+      float* to = c + r * t.ldc + j * kLanes;
+      const int64_t left = width - j * kLanes;
+      if (left <= 0) break;
+      const float* start = t.start == GemmStart::bias ? bias + j * kLanes : to;
+      const bool add_start = t.start != GemmStart::zero;
+      if (left >= kLanes) {
+        store(to, add_start ? add(load(start), acc[r][j]) : acc[r][j]);
+      } else {
+        const int n = static_cast<int>(left);
+        store_partial(to, add_start ? add(load_partial(start, n), acc[r][j]) : acc[r][j], n);
+      }
+    }
+}
+
+// A panel of B stays in the first-level cache while the rows of A, in the second, pass by it.
+template <Left kLeft>
+inline void multiply_panels(const GemmTile& t) {
+  for (int64_t n = 0; n < t.columns; n += kTileColumns) {
+    const float* b = t.b + n / kTileColumns * t.b_panel;
+    const float* bias = t.bias == nullptr ? nullptr : t.bias + n;
+    const int64_t width = smaller(kTileColumns, t.columns - n);
+    for (int64_t m = 0; m < t.rows; m += kGemmRows) {
+      const float* a = t.a + (kLeft == Left::rows ? m * t.lda : m * t.depth);
+      for_rows(static_cast<int>(smaller(kGemmRows, t.rows - m)), [&]<int kRows>() {
+        Tile<kRows> acc;
+        clear<kRows>(acc);
+        multiply_add<kLeft, kRows>(acc, a, kLeft == Left::rows ? t.lda : kGemmRows, b, kTileColumns,
+                                   t.depth);
+        write_tile<kRows>(acc, t, t.c + m * t.ldc + n, bias, width);
+      });
+    }
+  }
+}
+
+void multiply(const GemmTile& tile) noexcept {
+  if (tile.a_packed)
+    multiply_panels<Left::columns>(tile);
+  else
+    multiply_panels<Left::rows>(tile);
+}
+
+constexpr GemmKernels kTable = {
+    .panel = kTileColumns,
+    .pack_b = pack_b,
+    .pack_b_transposed = {pack_b_transposed<F32>, pack_b_transposed<F16>, pack_b_transposed<BF16>},
+    .pack_a = pack_a,
+    .multiply = multiply,
+};
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+
+namespace strata {
+
+// Small operations of training on rows of f32: n consecutive floats at any alignment. The same
+// promises as rows.h, whose forward functions these belong to: a fixed sequence of roundings per
+// row. eps = 2^-24; the twins in f64 are in ref/train_rows.h. NaN in an operand reaches the results
+// it takes part in.
+struct TrainRowKernels {
+  // d_x of y = rms_norm(x), and d_weight[i] += d_y[i] x[i] r, r = 1 / sqrt(mean x^2 + epsilon):
+  //   d_x = r (g - x r^2 mean(g x)),  g = d_y weight.   d_x may be d_y.
+  // Err: (n / 8 + 16) eps r (|g| + |x| r^2 mean |g x|); d_weight 8 + n / 16 eps of each term.
+  void (*rms_norm_backward)(const float* x, const float* weight, float epsilon, const float* d_y,
+                            int64_t n, float* d_x, float* d_weight) noexcept;
+  // Likewise of layer_norm, with h = (x - mean) r: d_x = r (g - mean g - h mean(g h)),
+  // d_weight += d_y h, d_bias += d_y (nullptr: no bias).
+  void (*layer_norm_backward)(const float* x, const float* weight, float epsilon, const float* d_y,
+                              int64_t n, float* d_x, float* d_weight, float* d_bias) noexcept;
+
+  // d_x = d_y f'(x); gated, y = f(gate) up: d_gate = d_y up f'(gate), d_up = d_y f(gate). Results
+  // may be written over operands. Err: 24 eps (|d_y| (1 + |x|)), gelu_erf 3e-7 |d_y| (1 + |x|).
+  struct Activations {
+    void (*plain)(const float* x, const float* d_y, int64_t n, float* d_x) noexcept;
+    void (*gated)(const float* gate, const float* up, const float* d_y, int64_t n, float* d_gate,
+                  float* d_up) noexcept;
+  };
+  Activations silu, gelu_tanh, gelu_erf, relu;
+
+  // The gradient of rope_halves and rope_pairs (rows.h): the rotation back, by the same tables.
+  void (*rope_halves_backward)(const float* d_y, const float* cos, const float* sin, int64_t size,
+                               float* d_x) noexcept;
+  void (*rope_pairs_backward)(const float* d_y, const float* cos, const float* signed_sin,
+                              int64_t n, float* d_x) noexcept;
+
+  // d_x of y = softmax(x): y (d_y - sum y d_y).  d_x may be d_y.
+  void (*softmax_backward)(const float* y, const float* d_y, int64_t n, float* d_x) noexcept;
+
+  // Cross-entropy of one row of logits against (1 - smoothing) one-hot(target) + smoothing / n:
+  // returns log sum e^z - (1 - smoothing) z[target] - smoothing mean z, and turns z into
+  // factor * d loss / d z = factor (softmax(z) - (1 - smoothing) [i == target] - smoothing / n).
+  // 0 <= target < n.  Err: loss (32 + 2 max |z|) eps; gradient (40 + 2 max |z - max|) eps |factor|
+  // of softmax + the two constants.
+  double (*cross_entropy)(float* logits, int64_t n, int64_t target, float smoothing,
+                          float factor) noexcept;
+
+  // y += x; y += factor x.
+  void (*accumulate)(const float* x, int64_t n, float* y) noexcept;
+  void (*add_scaled)(const float* x, float factor, int64_t n, float* y) noexcept;
+  // Sum of squares in f64 over partial sums of 256.
+  double (*sum_of_squares)(const float* x, int64_t n) noexcept;
+
+  // One step of AdamW in place (Loshchilov & Hutter 2019, arXiv:1711.05101, as PyTorch orders it):
+  //   g = gradient_factor gradient;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+  //   p = p (1 - decay) - step m / (sqrt(v) root + epsilon)
+  // with decay = lr weight_decay, step = lr / (1 - beta1^t), root = 1 / sqrt(1 - beta2^t).
+  struct AdamW {
+    float beta1, beta2, epsilon, decay, step, root, gradient_factor;
+  };
+  void (*adamw)(const AdamW& c, const float* gradient, int64_t n, float* p, float* m,
+                float* v) noexcept;
+
+  // The k largest of x, largest first, of equals the lower index first: their indices; k <= n.
+  // NaN counts as below everything. heap: k floats of scratch.
+  void (*top_k)(const float* x, int64_t n, int32_t k, int32_t* index, float* heap) noexcept;
+};
+
+}  // namespace strata

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "base/error.h"
+#include "tensor/tensor.h"
+
+namespace strata {
+
+// Throws Error{invalid_argument} "op: operand is ..., wanted ..." unless `t` is f32 [rows,
+// columns].
+inline void check_shape(const char* op, const char* operand, const Tensor& t, int64_t rows,
+                        int64_t columns) {
+  if (t.dtype != DType::f32) fail(ErrorCode::invalid_argument, "{}: {} is not f32", op, operand);
+  if (t.rows != rows || t.columns != columns)
+    fail(ErrorCode::invalid_argument, "{}: {} is [{}, {}], wanted [{}, {}]", op, operand, t.rows,
+         t.columns, rows, columns);
+}
+inline void check_like(const char* op, const char* operand, const Tensor& t, const Tensor& like) {
+  check_shape(op, operand, t, like.rows, like.columns);
+}
+
+// Rows worth handing to another thread: some microseconds of work.
+inline int64_t rows_per_piece(int64_t columns) { return 8192 / (columns + 1) + 1; }
+
+}  // namespace strata

@@ -1,0 +1,221 @@
+#include "ops/gemm.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/error.h"
+#include "kernels/gemm.h"
+
+namespace strata {
+namespace {
+
+// Rows of A that stay in half a second-level cache of 512 KB at kGemmDepth; a multiple of the tile.
+constexpr int64_t kRowBlock = 132;
+// Packed B of one round: it stays in a third-level cache beside the rows of A and C.
+constexpr int64_t kRoundFloats = int64_t{2} << 20;
+// Products of fewer multiply-adds are done before another thread has woken up.
+constexpr int64_t kSerialWork = 64 << 10;
+
+enum class Form { nn, nt, tn };
+
+constexpr const char* form_name(Form form) {
+  return form == Form::nn ? "gemm_nn" : form == Form::nt ? "gemm_nt" : "gemm_tn";
+}
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t a, int64_t unit) { return ceil_div(a, unit) * unit; }
+
+struct Product {
+  Form form;
+  const Tensor& a;
+  const Tensor& b;
+  const Tensor& c;
+  const GemmOptions& options;
+  int64_t M, N, K;
+};
+
+KvType element_type(DType type) {
+  return type == DType::f16 ? KvType::f16 : type == DType::bf16 ? KvType::bf16 : KvType::f32;
+}
+
+Product check(Form form, const Tensor& a, const Tensor& b, const Tensor& c,
+              const GemmOptions& options) {
+  const char* name = form_name(form);
+  const bool half = b.dtype == DType::f16 || b.dtype == DType::bf16;
+  if (a.dtype != DType::f32) fail(ErrorCode::invalid_argument, "{}: a is not f32", name);
+  if (c.dtype != DType::f32) fail(ErrorCode::invalid_argument, "{}: c is not f32", name);
+  if (b.dtype != DType::f32 && !half) fail(ErrorCode::invalid_argument, "{}: b is not f32", name);
+  if (half && form != Form::nt)
+    fail(ErrorCode::invalid_argument, "{}: b is not f32 (gemm_nt takes f16 and bf16)", name);
+  const int64_t M = form == Form::tn ? a.columns : a.rows;
+  const int64_t K = form == Form::tn ? a.rows : a.columns;
+  const int64_t N = form == Form::nt ? b.rows : b.columns;
+  const int64_t b_depth = form == Form::nt ? b.columns : b.rows;
+  if (b_depth != K)
+    fail(ErrorCode::invalid_argument,
+         "{}: b is [{}, {}], a is [{}, {}]: they share no dimension of {}", name, b.rows, b.columns,
+         a.rows, a.columns, K);
+  if (c.rows != M || c.columns != N)
+    fail(ErrorCode::invalid_argument, "{}: c is [{}, {}], the product is [{}, {}]", name, c.rows,
+         c.columns, M, N);
+  if (options.accumulate && options.bias != nullptr)
+    fail(ErrorCode::invalid_argument, "{}: bias and accumulate exclude each other", name);
+  return {form, a, b, c, options, M, N, K};
+}
+
+void set_to_start(const Product& p) {
+  if (p.options.accumulate) return;
+  for (int64_t m = 0; m < p.M; ++m) {
+    float* c = p.c.row<float>(m);
+    if (p.options.bias != nullptr)
+      std::copy_n(p.options.bias, p.N, c);
+    else
+      std::fill_n(c, p.N, 0.0f);
+  }
+}
+
+// A round: columns [first_column, + columns) of C and depth [first_k, + depth), whose part of B is
+// packed before any of it is multiplied.
+struct Round {
+  int64_t first_column, columns;
+  int64_t first_k, depth;
+};
+
+// Packs panels [begin, end) of the round; a panel holds the round's whole depth.
+void pack_panels(const Product& p, const GemmKernels& kernels, const Round& round, float* packed,
+                 int64_t begin, int64_t end) {
+  const int64_t first = begin * kernels.panel;
+  const int64_t columns = std::min(round.columns, end * kernels.panel) - first;
+  const int64_t panel_floats = round.depth * kernels.panel;
+  const int64_t n = round.first_column + first;
+  float* out = packed + begin * panel_floats;
+  if (p.form != Form::nt)
+    return kernels.pack_b(p.b.row<float>(round.first_k) + n, p.b.stride, round.depth, columns, out,
+                          panel_floats);
+  const KvType type = element_type(p.b.dtype);
+  const auto* source = static_cast<const char*>(p.b.data) +
+                       (n * p.b.stride + round.first_k) * int64_t{kv_type_bytes(type)};
+  kernels.pack_b_transposed[static_cast<int>(type)](source, p.b.stride, round.depth, columns, out,
+                                                    panel_floats);
+}
+
+// Rows [row, row + rows) of C, panels [first_panel, last_panel) of the round. packed_a has room for
+// kRowBlock rows of kGemmDepth.
+void multiply_block(const Product& p, const GemmKernels& kernels, const Round& round,
+                    const float* packed, int64_t row, int64_t rows, int64_t first_panel,
+                    int64_t last_panel, float* packed_a) {
+  const int64_t column = first_panel * kernels.panel;
+  GemmTile tile;
+  tile.b_panel = round.depth * kernels.panel;
+  tile.c = p.c.row<float>(row) + round.first_column + column;
+  tile.ldc = p.c.stride;
+  tile.rows = rows;
+  tile.columns = std::min(round.columns, last_panel * kernels.panel) - column;
+  for (int64_t k = 0; k < round.depth; k += kGemmDepth) {
+    tile.depth = std::min(kGemmDepth, round.depth - k);
+    if (p.form == Form::tn) {
+      kernels.pack_a(p.a.row<float>(round.first_k + k) + row, p.a.stride, tile.depth, rows,
+                     packed_a);
+      tile.a = packed_a;
+      tile.a_packed = true;
+    } else {
+      tile.a = p.a.row<float>(row) + round.first_k + k;
+      tile.lda = p.a.stride;
+    }
+    tile.b = packed + first_panel * tile.b_panel + k * kernels.panel;
+    const bool first = round.first_k + k == 0;
+    tile.start = !first || p.options.accumulate ? GemmStart::c
+                 : p.options.bias != nullptr    ? GemmStart::bias
+                                                : GemmStart::zero;
+    tile.bias =
+        tile.start == GemmStart::bias ? p.options.bias + round.first_column + column : nullptr;
+    kernels.multiply(tile);
+  }
+}
+
+// How C is cut into blocks of a round: enough of them that all threads end at about the same time.
+struct Cut {
+  int64_t rows;    // of a block
+  int64_t panels;  // of a block
+  int64_t row_blocks, column_blocks;
+};
+Cut cut(int64_t M, int64_t panels, int threads) {
+  // Equal row blocks, as many as a multiple of the threads where there are several.
+  int64_t row_blocks = ceil_div(M, kRowBlock);
+  if (row_blocks > 1) row_blocks = round_up(row_blocks, threads);
+  Cut c{};
+  c.rows = std::min(kRowBlock, round_up(ceil_div(M, row_blocks), kGemmRows));
+  c.row_blocks = ceil_div(M, c.rows);
+  const int64_t wanted =
+      c.row_blocks >= 2 * threads ? 1 : ceil_div(int64_t{4} * threads, c.row_blocks);
+  c.panels = ceil_div(panels, std::min(panels, wanted));
+  c.column_blocks = ceil_div(panels, c.panels);
+  return c;
+}
+
+void gemm(const Product& p, Workspace& workspace, const OpContext& context) {
+  if (p.M == 0 || p.N == 0) return;
+  if (p.K == 0) return set_to_start(p);
+  const GemmKernels& kernels = *context.kernels->gemm;
+  ThreadPool& pool = *context.pool;
+  const bool serial = p.M * p.N * p.K < kSerialWork;
+  const int threads = serial ? 1 : pool.threads();
+
+  // Rounds take all columns or as many as a depth block allows, then as much depth as fits.
+  const int64_t most_columns =
+      std::min(round_up(p.N, kernels.panel),
+               std::max<int64_t>(kRoundFloats / kGemmDepth / kernels.panel, 1) * kernels.panel);
+  const int64_t most_depth =
+      std::min(p.K, std::max<int64_t>(kRoundFloats / most_columns / kGemmDepth, 1) * kGemmDepth);
+  const int64_t a_floats = p.form == Form::tn ? kRowBlock * kGemmDepth : 0;
+  float* packed = workspace.floats(most_columns * most_depth + threads * a_floats);
+  float* packed_a = packed + most_columns * most_depth;
+
+  for (int64_t n = 0; n < p.N; n += most_columns) {
+    for (int64_t k = 0; k < p.K; k += most_depth) {
+      const Round round{n, std::min(most_columns, p.N - n), k, std::min(most_depth, p.K - k)};
+      const int64_t panels = ceil_div(round.columns, kernels.panel);
+      const Cut blocks = cut(p.M, panels, threads);
+      const auto multiply = [&](int64_t block, int thread) {
+        const int64_t row = block / blocks.column_blocks * blocks.rows;
+        const int64_t first_panel = block % blocks.column_blocks * blocks.panels;
+        multiply_block(p, kernels, round, packed, row, std::min(blocks.rows, p.M - row),
+                       first_panel, std::min(panels, first_panel + blocks.panels),
+                       packed_a + thread * a_floats);
+      };
+      const int64_t count = blocks.row_blocks * blocks.column_blocks;
+      if (serial) {
+        pack_panels(p, kernels, round, packed, 0, panels);
+        for (int64_t block = 0; block < count; ++block) multiply(block, 0);
+        continue;
+      }
+      pool.parallel_for(panels, 1, [&](int64_t begin, int64_t end) {
+        pack_panels(p, kernels, round, packed, begin, end);
+      });
+      std::atomic<int64_t> next = 0;
+      pool.run([&](int thread) {
+        for (int64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < count;)
+          multiply(block, thread);
+      });
+    }
+  }
+}
+
+}  // namespace
+
+void gemm_nn(const Tensor& a, const Tensor& b, const Tensor& c, const GemmOptions& options,
+             Workspace& workspace, const OpContext& context) {
+  gemm(check(Form::nn, a, b, c, options), workspace, context);
+}
+
+void gemm_nt(const Tensor& a, const Tensor& b, const Tensor& c, const GemmOptions& options,
+             Workspace& workspace, const OpContext& context) {
+  gemm(check(Form::nt, a, b, c, options), workspace, context);
+}
+
+void gemm_tn(const Tensor& a, const Tensor& b, const Tensor& c, const GemmOptions& options,
+             Workspace& workspace, const OpContext& context) {
+  gemm(check(Form::tn, a, b, c, options), workspace, context);
+}
+
+}  // namespace strata
