@@ -113,8 +113,9 @@ TEST_P(Gemm, AgreesWithTheNaiveSums) {
                 size += std::abs(product);
               }
               const auto depth = static_cast<double>(std::min(K, kGemmDepth));
+              const int64_t panels = K / kGemmDepth;
               ASSERT_NEAR(o.c.data()[at], ref,
-                          (depth + static_cast<double>(K / kGemmDepth) + 2) * kEps * size)
+                          (depth + static_cast<double>(panels) + 2) * kEps * size)
                   << static_cast<int>(form) << " " << M << "x" << N << "x" << K << " at " << m
                   << "," << n << " mode " << mode;
             }

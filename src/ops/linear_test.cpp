@@ -263,8 +263,8 @@ TEST_P(LinearLevels, TheResidualMakesActivationsNearlyExact) {
           quantising += std::fabs(double{row[k]}) * amax / 64516;
           size += (std::fabs(value) + amax / 127) * 3 * largest_w;
         }
-        const double rounding =
-            (static_cast<double>(c.in / 16 + 20) * size + std::fabs(wanted)) * kUnit;
+        const int64_t roundings = c.in / 16 + 20;
+        const double rounding = (static_cast<double>(roundings) * size + std::fabs(wanted)) * kUnit;
         ASSERT_LE(std::fabs(double{got.y[t * c.out + r]} - wanted), 1.01 * quantising + rounding)
             << describe(c) << " token " << t << " row " << r;
       }
