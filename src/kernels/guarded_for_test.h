@@ -45,15 +45,4 @@ class Guarded {
   float* data_ = nullptr;
 };
 
-// Deterministic values of both signs in (-range, range), none alike nearby.
-inline std::vector<float> test_values(int64_t n, uint32_t seed, float range = 1) {
-  std::vector<float> v(static_cast<size_t>(n));
-  uint32_t state = seed * 2654435761u + 12345;
-  for (float& x : v) {
-    state = state * 1664525u + 1013904223u;
-    x = (static_cast<float>(state >> 8) / 8388608.0f - 1.0f) * range;
-  }
-  return v;
-}
-
 }  // namespace strata

@@ -11,6 +11,7 @@
 #include "base/cpu.h"
 #include "kernels/kernel_table.h"
 #include "kernels/ref/rows.h"
+#include "support/isa_level_test.h"
 
 namespace strata {
 namespace {
@@ -20,24 +21,12 @@ constexpr int64_t kSizes[] = {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 255, 257, 5
 
 // Deterministic values of both signs in (-range, range), none alike.
 std::vector<float> values(int64_t n, uint32_t seed, float range = 3) {
-  std::vector<float> v(static_cast<size_t>(n));
-  uint32_t state = seed * 2654435761u + 12345;
-  for (float& x : v) {
-    state = state * 1664525u + 1013904223u;
-    x = (static_cast<float>(state >> 8) / 8388608.0f - 1.0f) * range;
-  }
-  return v;
+  return test_values(n, seed, range);
 }
 
 // Every test runs for each level of this machine with operands that start off a vector boundary.
-class Rows : public testing::TestWithParam<IsaLevel> {
+class Rows : public IsaLevelTest {
  protected:
-  void SetUp() override {
-    bool there = false;
-    for (const IsaLevel level : available_isa_levels(detect_cpu_features()))
-      there = there || level == GetParam();
-    if (!there) GTEST_SKIP() << "this machine lacks " << isa_level_name(GetParam());
-  }
   const RowKernels& kernels() const { return *kernel_table(GetParam()).rows; }
 };
 

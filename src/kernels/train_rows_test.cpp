@@ -14,6 +14,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/ref/rows.h"
 #include "kernels/ref/train_rows.h"
+#include "support/isa_level_test.h"
 
 namespace strata {
 namespace {
@@ -22,13 +23,8 @@ constexpr double kEps = 0x1p-24;
 constexpr int64_t kSizes[] = {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 255, 257, 576};
 constexpr Guard kSides[] = {Guard::before, Guard::after};
 
-class TrainRows : public testing::TestWithParam<IsaLevel> {
+class TrainRows : public IsaLevelTest {
  protected:
-  void SetUp() override {
-    const auto levels = available_isa_levels(detect_cpu_features());
-    if (std::find(levels.begin(), levels.end(), GetParam()) == levels.end())
-      GTEST_SKIP() << "this machine lacks " << isa_level_name(GetParam());
-  }
   const TrainRowKernels& kernels() const { return *kernel_table(GetParam()).train_rows; }
 };
 

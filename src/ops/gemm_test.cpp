@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "kernels/guarded_for_test.h"
 #include "numeric/half.h"
+#include "support/isa_level_test.h"
 
 namespace strata {
 namespace {
@@ -71,13 +72,8 @@ void multiply(Form form, const Tensor& a, const Tensor& b, const Tensor& c,
   if (form == Form::tn) gemm_tn(a, b, c, options, workspace, context);
 }
 
-class Gemm : public testing::TestWithParam<IsaLevel> {
+class Gemm : public IsaLevelTest {
  protected:
-  void SetUp() override {
-    const auto levels = available_isa_levels(detect_cpu_features());
-    if (std::find(levels.begin(), levels.end(), GetParam()) == levels.end())
-      GTEST_SKIP() << "this machine lacks " << isa_level_name(GetParam());
-  }
   OpContext context(ThreadPool& pool) const { return {&kernel_table(GetParam()), &pool}; }
 };
 

@@ -14,6 +14,7 @@
 #include "kernels/guarded_for_test.h"
 #include "kernels/ref/train_attention.h"
 #include "kernels/train_attention.h"
+#include "support/isa_level_test.h"
 
 namespace strata {
 namespace {
@@ -146,13 +147,8 @@ void expect_agreement(const Case& c, const std::string& what) {
   }
 }
 
-class TrainAttention : public testing::TestWithParam<IsaLevel> {
+class TrainAttention : public IsaLevelTest {
  protected:
-  void SetUp() override {
-    const auto levels = available_isa_levels(detect_cpu_features());
-    if (std::find(levels.begin(), levels.end(), GetParam()) == levels.end())
-      GTEST_SKIP() << "this machine lacks " << isa_level_name(GetParam());
-  }
   OpContext context(ThreadPool& pool) const { return {&kernel_table(GetParam()), &pool}; }
 };
 

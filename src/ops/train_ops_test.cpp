@@ -22,6 +22,7 @@
 #include "ops/norm.h"
 #include "ops/rope.h"
 #include "ops/train_attention.h"
+#include "support/isa_level_test.h"
 
 namespace strata {
 namespace {
@@ -70,13 +71,8 @@ class Golden {
 // A few roundings in sums of some tens of terms, relative to the largest result.
 constexpr double kTolerance = 4e-6;
 
-class TrainOps : public testing::TestWithParam<IsaLevel> {
+class TrainOps : public IsaLevelTest {
  protected:
-  void SetUp() override {
-    const auto levels = available_isa_levels(detect_cpu_features());
-    if (std::find(levels.begin(), levels.end(), GetParam()) == levels.end())
-      GTEST_SKIP() << "this machine lacks " << isa_level_name(GetParam());
-  }
   // Runs `work`, which fills `out`, with one and three threads: all bits must agree.
   void run(const std::vector<Matrix*>& out, const std::function<void(const OpContext&)>& work) {
     std::vector<std::vector<float>> before, first;
