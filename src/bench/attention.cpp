@@ -58,6 +58,8 @@ class Cache {
   AlignedBuffer memory_;
 };
 
+}  // namespace
+
 void check_case(const AttentionCase& c) {
   if (c.heads < 1 || c.kv_heads < 1 || c.heads % c.kv_heads != 0)
     fail(ErrorCode::invalid_argument,
@@ -66,8 +68,6 @@ void check_case(const AttentionCase& c) {
     fail(ErrorCode::invalid_argument, "bench attention: {} queries in a context of {} tokens",
          c.queries, c.context);
 }
-
-}  // namespace
 
 Measurement measure_attention(const AttentionCase& c, const OpContext& context, int repeats,
                               const std::function<void()>& check) {

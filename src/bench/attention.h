@@ -19,6 +19,10 @@ struct AttentionCase {
   KvType kv_type = KvType::f32;
 };
 
+// Throws Error{invalid_argument} for heads that are no multiple of the KV heads, or for more
+// queries than the context has tokens.
+void check_case(const AttentionCase& c);
+
 // GFLOP/s, of 4 * Dh floating-point operations for each query, head and visible key (for a whole
 // prompt: 2 T T Dh H). The queries' keys and values are stored in the same call. With fewer than 64
 // queries the cache is copied until processor caches cannot hold it, as in a model of many layers.

@@ -35,15 +35,6 @@ std::vector<std::byte> random_rows(const GemmCase& c) {
   return bytes;
 }
 
-void check_case(const GemmCase& c) {
-  const TensorTypeInfo& info = tensor_type_info(c.type);
-  if (c.tokens < 1 || c.out < 1 || c.in < 1 || c.in % info.block_elements != 0)
-    fail(ErrorCode::invalid_argument,
-         "bench gemm: {} tokens times a [{}, {}] matrix of {}, wanted sizes above 0 and a width "
-         "that is a multiple of {}",
-         c.tokens, c.out, c.in, info.name, info.block_elements);
-}
-
 // Every shape at each number of tokens. Prompts never multiply every row with the head.
 std::vector<GemmCase> at_each(std::span<const int64_t> tokens,
                               const std::vector<GemmCase>& shapes) {
@@ -59,6 +50,15 @@ std::vector<GemmCase> at_each(std::span<const int64_t> tokens,
 }
 
 }  // namespace
+
+void check_case(const GemmCase& c) {
+  const TensorTypeInfo& info = tensor_type_info(c.type);
+  if (c.tokens < 1 || c.out < 1 || c.in < 1 || c.in % info.block_elements != 0)
+    fail(ErrorCode::invalid_argument,
+         "bench gemm: {} tokens times a [{}, {}] matrix of {}, wanted sizes above 0 and a width "
+         "that is a multiple of {}",
+         c.tokens, c.out, c.in, info.name, info.block_elements);
+}
 
 std::vector<GemmCase> default_gemm_cases(std::span<const int64_t> tokens) {
   struct Shape {

@@ -28,6 +28,9 @@ std::vector<GemmCase> default_gemm_cases(std::span<const int64_t> tokens);
 // Likewise each different linear shape of a model.
 std::vector<GemmCase> model_gemm_cases(const Model& model, std::span<const int64_t> tokens);
 
+// Throws Error{invalid_argument} for sizes that are no matrix of the type.
+void check_case(const GemmCase& c);
+
 // GOP/s (GFLOP/s for float weights) of 2 * tokens * out * in operations, quantising of the
 // activations included. The weights are random and, below 64 tokens, copied until the caches cannot
 // hold them, as in a decode step; warm-up, then repeats of about 30 ms. Throws

@@ -182,6 +182,7 @@ int gemm_command(const BenchFlags& flags) {
   if (!flags.type.empty()) {
     for (const int64_t rows : flags.rows)
       cases.push_back({"", "", type_named(flags.type), rows, flags.out, flags.in});
+    for (const GemmCase& c : cases) check_case(c);  // told before anything is measured
   }
   const Bench bench(flags);
   return bench.run([&](std::string& model_hash) {
@@ -210,6 +211,7 @@ int attention_command(const BenchFlags& flags) {
   prompt.queries = prompt.context;
   AttentionCase decode = prompt;
   decode.queries = 1;
+  check_case(prompt);  // told before anything is measured
   const Bench bench(flags);
   return bench.run([&](std::string& /*model_hash*/) {
     bench.status().say("attending");

@@ -30,6 +30,9 @@ int guarded_main(int argc, char** argv);
 // Adds --json and --quiet to a command.
 void add_common_options(CLI::App& command, GlobalOptions& options);
 
+// The check of an option that takes a number from 0 on.
+CLI::Validator zero_or_more();
+
 // One subcommand: add() declares its options and sets `run` to what it does, returning the exit
 // status. Errors are thrown.
 using Run = std::function<int()>;

@@ -33,7 +33,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command
       .add_option("--context", flags.context,
                   "tokens of context; 0: the model's (clamped to what the KV pool holds)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(zero_or_more());
   command.add_option(
       "--kv-memory", flags.kv_memory,
       "size of the KV cache, such as 2GiB; default: a quarter of free memory, at most 4GiB");

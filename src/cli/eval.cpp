@@ -112,7 +112,7 @@ void add_eval(CLI::App& app, Run& run) {
       ->check(CLI::Range(int64_t{4}, int64_t{1} << 30))
       ->capture_default_str();
   perplexity.add_option("--chunks", flags->chunks, "windows to score; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(zero_or_more());
   add_exec_flags(perplexity, flags->engine);
   add_common_options(perplexity, flags->global);
   perplexity.callback([flags, &run] { run = [flags] { return perplexity_command(*flags); }; });

@@ -66,7 +66,7 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
   command.add_option("--temperature", flags.temperature, "0: always the best token; default 1")
       ->check(CLI::Range(0.0, 100.0));
   command.add_option("--top-k", flags.top_k, "keep the k best tokens; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(zero_or_more());
   command.add_option("--top-p", flags.top_p, "keep the best tokens whose shares add up to this")
       ->check(CLI::Range(0.0, 1.0));
   command.add_option("--min-p", flags.min_p, "drop tokens less likely than this share of the best")

@@ -165,7 +165,7 @@ void add_inspect(CLI::App& app, Run& run) {
       ->required();
   command
       .add_option("--context", flags->context, "tokens to plan the KV cache for; 0: the model's")
-      ->check(CLI::NonNegativeNumber);
+      ->check(zero_or_more());
   command.add_flag("--tensors", flags->tensors, "list every tensor");
   add_common_options(command, flags->global);
   command.callback([flags, &run] { run = [flags] { return inspect_command(*flags); }; });

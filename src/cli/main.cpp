@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/config_args.h"
+#include "cli/usage_error.h"
 
 namespace strata::cli {
 namespace {
@@ -62,6 +63,9 @@ int run_program(int argc, char** argv) {
   app.set_version_flag("--version",
                        fmt::format("strata {} ({})", STRATA_VERSION, isa_level_name(isa_level())));
   app.require_subcommand(1);
+  app.failure_message([](const CLI::App* program, const CLI::Error& error) {
+    return usage_error(*program, error);
+  });
   app.footer(
       "MODEL is a catalogue name (strata models), a .gguf file or a Hugging Face folder.\n"
       "Exit status: 0 done, 1 failed, 2 wrong usage, 3 bad or unsupported file, 4 out of memory or "
@@ -111,6 +115,16 @@ void add_common_options(CLI::App& command, GlobalOptions& options) {
   command.add_flag("--json", options.json,
                    "print one JSON object on stdout and nothing else there");
   command.add_flag("--quiet", options.quiet, "no progress, only warnings and errors on stderr");
+}
+
+CLI::Validator zero_or_more() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        double value = 0;
+        const bool fits = CLI::detail::lexical_cast(text, value) && value >= 0;
+        return fits ? std::string() : fmt::format("got '{}', wanted 0 or more", text);
+      },
+      ">=0");
 }
 
 bool interrupted() { return g_interrupts > 0; }

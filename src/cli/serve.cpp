@@ -169,7 +169,7 @@ void add_serve(CLI::App& app, Run& run) {
   command
       .add_option("--drain-timeout", flags->drain_timeout,
                   "seconds that running requests have after SIGTERM")
-      ->check(CLI::NonNegativeNumber)
+      ->check(zero_or_more())
       ->capture_default_str();
   command.add_option("--max-body", flags->max_body_mib, "largest request body in MiB")
       ->check(CLI::Range(1, 1024))

@@ -98,6 +98,20 @@ def test_wrong_usage(strata, arguments):
     assert done.returncode == 2 and done.stdout == "" and done.stderr
 
 
+@pytest.mark.parametrize("arguments, told", [
+    (["nothing"], ["strata: error: got 'nothing'", "serve", "strata --help"]),
+    (["bench", "nothing"], ["bench: got 'nothing'", "roofline", "strata bench --help"]),
+    (["bench"], ["bench: got no command", "roofline"]),
+    (["run", "m", "-p", "a", "--no-such"], ["run: got the option '--no-such'", "strata run --help"]),
+    (["run", "m", "-p", "a", "--top-k", "x"], ["run: --top-k", "x", "0 or more"]),
+    (["bench", "gemm", "--type", "Q9", "--out", "32", "--in", "32"], ["--type", "Q9", "Q4_K"]),
+    (["bench", "gemm", "--type", "Q4_K", "--out", "32", "--in", "40"], ["--in", "40", "256"]),
+], ids=lambda value: " ".join(value))
+def test_wrong_usage_is_explained(strata, arguments, told):
+    done = run(strata, *arguments)
+    assert done.returncode == 2 and all(part in done.stderr for part in told), done.stderr
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example(strata, command):
     done = run(strata, command, "--help")
