@@ -12,9 +12,12 @@ namespace strata {
 int64_t allocation_count() { return allocations.load(std::memory_order_relaxed); }
 }  // namespace strata
 
-void* operator new(size_t bytes) {
+void* operator new(size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* p = std::malloc(bytes == 0 ? 1 : bytes)) return p;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+void* operator new(size_t bytes) {
+  if (void* p = operator new(bytes, std::nothrow)) return p;
   throw std::bad_alloc();
 }
 void operator delete(void* p) noexcept { std::free(p); }

@@ -237,7 +237,8 @@ void dispatch(ServerState& state, std::shared_ptr<net::Exchange> exchange) {
   answering_errors(*context, [&] {
     add_common_headers(*context);
     const net::Request& request = context->request();
-    const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+    const std::string_view asked = request.method;
+    const std::string_view method = asked == "HEAD" ? "GET" : asked;
     std::string allowed;
     const Route* found = nullptr;
     for (const Route& route : routes()) {

@@ -25,7 +25,8 @@ Json read_components() {
 
 // Each component alone against the `tokenizers` package (tools/oracle/tokenizers_golden.py).
 TEST(JsonComponents, Normalizers) {
-  for (const Json& entry : read_components().at("normalizer")) {
+  const Json components = read_components();
+  for (const Json& entry : components.at("normalizer")) {
     simdjson::dom::parser parser;
     const std::string spec = entry.at("spec").dump();
     NormalizerList list;
@@ -39,7 +40,8 @@ TEST(JsonComponents, Normalizers) {
 }
 
 TEST(JsonComponents, PreTokenizers) {
-  for (const Json& entry : read_components().at("pre_tokenizer")) {
+  const Json components = read_components();
+  for (const Json& entry : components.at("pre_tokenizer")) {
     simdjson::dom::parser parser;
     const std::string spec = entry.at("spec").dump();
     const JsonPreTokenizers pre = json_pre_tokenizers({parser.parse(spec), "pre_tokenizer"});
@@ -63,7 +65,8 @@ TEST(JsonComponents, PreTokenizers) {
 }
 
 TEST(JsonComponents, Decoders) {
-  for (const Json& entry : read_components().at("decoder")) {
+  const Json components = read_components();
+  for (const Json& entry : components.at("decoder")) {
     simdjson::dom::parser parser;
     const std::string spec = entry.at("spec").dump();
     const JsonDecoder decoder = json_decoder({parser.parse(spec), "decoder"});

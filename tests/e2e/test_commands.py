@@ -105,7 +105,7 @@ def test_wrong_usage(strata, arguments):
     (["run", "m", "-p", "a", "--no-such"], ["run: got the option '--no-such'", "strata run --help"]),
     (["run", "m", "-p", "a", "--top-k", "x"], ["run: --top-k", "x", "0 or more"]),
     (["bench", "gemm", "--type", "Q9", "--out", "32", "--in", "32"], ["--type", "Q9", "Q4_K"]),
-    (["bench", "gemm", "--type", "Q4_K", "--out", "32", "--in", "40"], ["--in", "40", "256"]),
+    (["bench", "gemm", "--type", "Q4_K", "--out", "32", "--in", "40"], ["[32, 40]", "256"]),
 ], ids=lambda value: " ".join(value))
 def test_wrong_usage_is_explained(strata, arguments, told):
     done = run(strata, *arguments)

@@ -3,7 +3,7 @@ import dataclasses
 import os
 from typing import Callable
 
-from testing import BUILD_FOLDER, fuzzing, tidy
+from testing import BUILD_FOLDER, ROOT_FOLDER, fuzzing, tidy
 from testing.clients import CLIENTS, check_client
 from testing.phases import get_model
 from testing.suites import build, run_pytest, run_unit_tests
@@ -32,6 +32,8 @@ def tier(name, help_text, sources):
       (*PROGRAM, "tests/e2e", "tests/golden", "tests/fuzz"))
 def sanitize(report):
     environment = {"ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1",
+                   # What libraries keep to their end is theirs.
+                   "LSAN_OPTIONS": f"suppressions={ROOT_FOLDER / 'tests' / 'leaks.supp'}:print_suppressions=0",
                    "UBSAN_OPTIONS": "print_stacktrace=1", "STRATA_BIN": str(BUILD_FOLDER / "dev" / "bin" / "strata")}
     with report.phase("sanitize: build dev"):
         build("dev")
