@@ -4,6 +4,10 @@ namespace strata {
 namespace {
 #include "kernels/quantize.inl.h"
 
+#include "kernels/matmul_format.inl.h"
+
+#include "kernels/matmul_panel.inl.h"
+
 #include "kernels/matmul.inl.h"
 }  // namespace
 

@@ -77,6 +77,7 @@ def test_almost_utf8(chain, name, status):
     check_control(chain)
 
 
+@pytest.mark.bounds
 @pytest.mark.parametrize("name", LARGE)
 def test_large_bodies_are_refused_at_once(chain, name):
     before = chain.memory_bytes()

@@ -113,6 +113,7 @@ def drop_at_random_times(server, rounds):
     assert metrics(server)['strata_requests_total{outcome="aborted"}'] > before
 
 
+@pytest.mark.bounds
 def test_nothing_is_left_over_after_many_drops(two_slots):
     drop_at_random_times(two_slots, 40)
 

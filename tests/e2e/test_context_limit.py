@@ -48,6 +48,7 @@ def test_completion_prompts_around_the_limit(chain, letters):
         check_refusal(error(chain, COMPLETIONS, {**body, "stream": True}, 400), prompt_tokens)
 
 
+@pytest.mark.bounds
 def test_the_largest_is_refused_at_once(chain):
     body = with_letters(100_000)
     best = min(_seconds(lambda: error(chain, CHAT, body, 400)) for _ in range(3))

@@ -7,6 +7,7 @@ from gguf_model import write_llama
 from serving import serving
 
 KV_MIB = 16
+pytestmark = pytest.mark.bounds
 
 
 def check_peak(strata, model, file_bytes):

@@ -4,7 +4,7 @@ import os
 import pathlib
 
 CHROMIUM = pathlib.Path(os.environ.get("STRATA_CHROMIUM") or "/usr/bin/chromium")
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = 30_000
 
 
 @contextlib.contextmanager

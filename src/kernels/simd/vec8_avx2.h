@@ -80,6 +80,9 @@ template <int kShift>
 STRATA_SIMD W16 w16_shift_right(W16 v) {
   return _mm256_srli_epi16(v, kShift);
 }
+// Has v computed here: the compiler would put off the sums of a tile until all their terms wait in
+// memory.
+STRATA_SIMD void pin(W16& v) { asm("" : "+x"(v)); }
 STRATA_SIMD W16 w16_and(W16 a, W16 b) { return _mm256_and_si256(a, b); }
 
 STRATA_SIMD B32 b32_load(const std::byte* p) {

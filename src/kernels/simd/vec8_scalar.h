@@ -137,6 +137,7 @@ template <int kShift>
 STRATA_SIMD W16 w16_shift_right(W16 v) {
   return w16([&](int i) { return static_cast<uint16_t>(v.v[i]) >> kShift; });
 }
+STRATA_SIMD void pin(W16& /*v*/) {}
 STRATA_SIMD W16 w16_and(W16 a, W16 b) {
   return w16([&](int i) { return a.v[i] & b.v[i]; });
 }
