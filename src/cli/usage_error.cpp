@@ -44,7 +44,7 @@ std::string usage_error(const CLI::App& program, const CLI::Error& error) {
     what = fmt::format("got {}'{}', which it does not take", option ? "the option " : "",
                        unknown.front());
   }
-  const std::string program_name = program.get_name();
+  const std::string& program_name = program.get_name();
   if (meant.name.empty())
     return fmt::format("{0}: error: {1}\n'{0} --help' explains what it takes\n", program_name,
                        what);
