@@ -35,6 +35,7 @@ void ReplaceFile::fail_writing() const {
 }
 
 void ReplaceFile::write(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;  // fwrite takes no null pointer, whatever the size
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail_writing();
 }
 
