@@ -11,14 +11,16 @@ namespace strata {
 //
 //   Keys are taken in chunks of 64, aligned to absolute positions. Over the visible keys t of chunk
 //   c, in f32:
-//     s_t = scale * (q . k_t), the products added in order of dimension
+//     s_t = scale * (q . k_t), the products added in order of dimension;
+//           with a soft cap c > 0: c tanh(s_t / c)
 //     m_c = max s_t,  l_c = sum e^(s_t - m_c),  o_c = sum e^(s_t - m_c) v_t  (in order of t)
 //   and chunks are merged from left to right:
 //     m' = max(m, m_c), l' = l e^(m - m') + l_c e^(m_c - m'), o' likewise; result o / l.
 //   A chunk without visible keys takes no part; a query without any gives zeros, never NaN.
 //
 // So a query's result depends on nothing but itself and the keys and values as stored.
-// Src: Milakov & Gimelshein 2018 (arXiv:1805.02867); Dao et al. 2022 (arXiv:2205.14135).
+// Src: Milakov & Gimelshein 2018 (arXiv:1805.02867); Dao et al. 2022 (arXiv:2205.14135); sinks:
+// Xiao et al. 2023 (arXiv:2309.17453); soft cap: Gemma 2 (arXiv:2408.00118).
 
 inline constexpr int kPageTokens = 16;
 inline constexpr int kChunkTokens = 64;
@@ -34,7 +36,7 @@ inline constexpr int64_t head_page_elements(int head_size) {
 }
 
 // The keys and values of one KV head. `base` + pages[i] * page_stride bytes holds positions
-// 16 i .. 16 i + 15; entries of pages wholly behind the window are never looked at.
+// 16 i .. 16 i + 15; entries of pages that no query sees are never looked at.
 struct KvHead {
   const void* base = nullptr;
   const int32_t* pages = nullptr;
@@ -42,14 +44,16 @@ struct KvHead {
   int head_size = 0;
 };
 
-// Queries of one chunk call: query i (0 <= i < count) sees positions [begin[i], end[i]), none when
-// begin >= end.
+// Queries of one chunk call: query i (0 <= i < count) sees the positions below end[i] that are from
+// begin[i] on or below `sinks`.
 struct AttentionQueries {
   const float* const* q = nullptr;  // [count] pointers to Dh floats
   const int32_t* begin = nullptr;
   const int32_t* end = nullptr;
   int count = 0;
   float scale = 1;
+  int32_t sinks = 0;   // the first positions, seen however far behind the window they are
+  float soft_cap = 0;  // 0: none
 };
 
 // Running or partial sums of `count` queries: m [count], l [count], o [count][Dh_16].

@@ -42,15 +42,39 @@ inline HeadPage<Element> head_page(const KvHead& kv, int64_t page) {
 inline int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
-// Turns one query's scores [64] into weights e^(scale s - m) in place, 0 outside [begin, end);
+// What one query sees of a chunk, from the chunk's start: [0, sinks) and [begin, end), all within
+// 0..64.
+struct Seen {
+  int sinks = 0, begin = 0, end = 0;
+  bool any() const { return sinks > 0 || begin < end; }
+};
+
+// Consecutive tokens of one page, from the chunk's start.
+struct PageTokens {
+  int from = 0, to = 0;
+  bool any() const { return from < to; }
+};
+
+inline Seen seen_of_chunk(const AttentionQueries& queries, int query, int32_t start) {
+  const int end = smaller(queries.end[query] - start, kChunkTokens);
+  return {smaller(queries.sinks - start, end), larger(queries.begin[query] - start, 0), end};
+}
+
+// Turns one query's scores [64] into weights e^(scale s - m) in place, 0 for what it does not see;
 // returns m and their sum.
-inline void chunk_softmax(float* s, int begin, int end, float scale, float& m, float& l) {
+inline void chunk_softmax(float* s, const Seen& seen, float scale, float soft_cap, float& m,
+                          float& l) {
   const float lowest = -__builtin_inff();
   const Vec factor = broadcast(scale);
   Vec largest = broadcast(lowest);
   for (int t = 0; t < kChunkTokens; t += kLanes) store(s + t, mul(load(s + t), factor));
-  for (int t = 0; t < begin; ++t) s[t] = lowest;
-  for (int t = end; t < kChunkTokens; ++t) s[t] = lowest;
+  if (soft_cap > 0) {
+    const Vec cap = broadcast(soft_cap);
+    for (int t = 0; t < kChunkTokens; t += kLanes)
+      store(s + t, mul(cap, tanh(div(load(s + t), cap))));
+  }
+  for (int t = larger(seen.sinks, 0); t < seen.begin && t < kChunkTokens; ++t) s[t] = lowest;
+  for (int t = larger(seen.end, 0); t < kChunkTokens; ++t) s[t] = lowest;
   for (int t = 0; t < kChunkTokens; t += kLanes) largest = max(largest, load(s + t));
   m = reduce_max(largest);
   const Vec shift = broadcast(m);
@@ -67,25 +91,31 @@ inline void chunk_softmax(float* s, int begin, int end, float scale, float& m, f
 template <int kRows, class Element>
 void chunk_tile(const KvHead& kv, const AttentionQueries& queries, int first, int32_t chunk,
                 const AttentionSums& out) {
-  const int32_t start = chunk * kChunkTokens;
-  int begin[kRows], end[kRows];  // what each query sees, from the chunk's start
-  int tile_begin = kChunkTokens, tile_end = 0;
+  Seen seen[kRows];
+  Seen tile{0, kChunkTokens, 0};  // what any query sees
   for (int r = 0; r < kRows; ++r) {
-    begin[r] = larger(queries.begin[first + r] - start, 0);
-    end[r] = smaller(queries.end[first + r] - start, kChunkTokens);
+    seen[r] = seen_of_chunk(queries, first + r, chunk * kChunkTokens);
     out.m[first + r] = -__builtin_inff();
     out.l[first + r] = 0;
-    if (begin[r] >= end[r]) continue;
-    tile_begin = smaller(tile_begin, begin[r]);
-    tile_end = larger(tile_end, end[r]);
+    tile.sinks = larger(tile.sinks, seen[r].sinks);
+    if (seen[r].begin >= seen[r].end) continue;
+    tile.begin = smaller(tile.begin, seen[r].begin);
+    tile.end = larger(tile.end, seen[r].end);
   }
-  if (tile_begin >= tile_end) return;
-  const int first_page = tile_begin / kPageTokens;
-  const int last_page = (tile_end - 1) / kPageTokens;
+  if (!tile.any()) return;
   const int64_t chunk_page = int64_t{chunk} * kChunkPages;
+  // The tokens of a page that some query sees; what else lies there may never have been written.
+  const auto tokens_of = [&](int page) {
+    const int start = page * kPageTokens, end = start + kPageTokens;
+    const PageTokens window{larger(tile.begin, start), smaller(tile.end, end)};
+    const PageTokens sinks{start, smaller(tile.sinks, end)};
+    if (!sinks.any()) return window;
+    return window.any() ? PageTokens{start, larger(window.to, sinks.to)} : sinks;
+  };
 
   float scores[kRows][kChunkTokens] = {};
-  for (int page = first_page; page <= last_page; ++page) {
+  for (int page = 0; page < kChunkPages; ++page) {
+    if (!tokens_of(page).any()) continue;
     Vec acc[kRows][kPanelVecs];
     for (int r = 0; r < kRows; ++r)
       for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = zero();
@@ -97,28 +127,28 @@ void chunk_tile(const KvHead& kv, const AttentionQueries& queries, int first, in
   }
 
   for (int r = 0; r < kRows; ++r) {
-    if (begin[r] < end[r]) {
-      chunk_softmax(scores[r], begin[r], end[r], queries.scale, out.m[first + r], out.l[first + r]);
+    if (seen[r].any()) {
+      chunk_softmax(scores[r], seen[r], queries.scale, queries.soft_cap, out.m[first + r],
+                    out.l[first + r]);
     } else {
       for (float& weight : scores[r]) weight = 0;
     }
   }
 
-  // Only tokens some query of the tile sees: what lies past them may never have been written.
   const int padded = padded_head(kv.head_size);
   for (int d = 0; d < padded; d += kPanel) {
     Vec acc[kRows][kPanelVecs];
     for (int r = 0; r < kRows; ++r)
       for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = zero();
-    for (int page = first_page; page <= last_page; ++page) {
-      const int from = larger(tile_begin, page * kPageTokens);
-      const int to = smaller(tile_end, (page + 1) * kPageTokens);
+    for (int page = 0; page < kChunkPages; ++page) {
+      const PageTokens tokens = tokens_of(page);
+      if (!tokens.any()) continue;
       const float* weights[kRows];
-      for (int r = 0; r < kRows; ++r) weights[r] = scores[r] + from;
+      for (int r = 0; r < kRows; ++r) weights[r] = scores[r] + tokens.from;
       multiply_add<kRows>(acc, weights,
                           head_page<Element>(kv, chunk_page + page).values +
-                              (from - page * kPageTokens) * padded + d,
-                          padded, to - from);
+                              (tokens.from - page * kPageTokens) * padded + d,
+                          padded, tokens.to - tokens.from);
     }
     for (int r = 0; r < kRows; ++r)
       for (int j = 0; j < kPanelVecs; ++j)

@@ -75,9 +75,11 @@ struct Query {
 };
 
 // The definition: chunks from left to right, `tile` queries a call.
-std::vector<std::vector<float>> attend(const AttentionKernels& kernels, const Cache& cache,
-                                       const std::vector<Query>& queries, float scale, int tile) {
-  const int size = cache.head().head_size;
+std::vector<std::vector<float>> attend(const AttentionKernels& kernels, const KvHead& head,
+                                       int64_t tokens, const std::vector<Query>& queries,
+                                       float scale, int tile, int32_t sinks = 0,
+                                       float soft_cap = 0) {
+  const int size = head.head_size;
   std::vector<std::vector<float>> y(queries.size(), std::vector<float>(static_cast<size_t>(size)));
   for (size_t first = 0; first < queries.size(); first += static_cast<size_t>(tile)) {
     const size_t n = std::min(queries.size() - first, static_cast<size_t>(tile));
@@ -94,15 +96,22 @@ std::vector<std::vector<float>> attend(const AttentionKernels& kernels, const Ca
     std::vector<float> m(n, -INFINITY), l(n, 0), o(o_size, 0), pm(n, NAN), pl(n, NAN),
         po(o_size, NAN);
     const AttentionSums sums{m.data(), l.data(), o.data()}, part{pm.data(), pl.data(), po.data()};
-    const AttentionQueries call{q.data(), begin.data(), end.data(), static_cast<int>(n), scale};
-    const auto chunks = static_cast<int32_t>((cache.tokens() + kChunkTokens - 1) / kChunkTokens);
+    const AttentionQueries call{q.data(), begin.data(), end.data(), static_cast<int>(n),
+                                scale,    sinks,        soft_cap};
+    const auto chunks = static_cast<int32_t>((tokens + kChunkTokens - 1) / kChunkTokens);
     for (int32_t c = 0; c < chunks; ++c) {
-      kernels.chunk(cache.head(), call, c, part);
+      kernels.chunk(head, call, c, part);
       kernels.merge(sums, part, call.count, size);
     }
     kernels.finish(sums, call.count, size, out.data());
   }
   return y;
+}
+
+std::vector<std::vector<float>> attend(const AttentionKernels& kernels, const Cache& cache,
+                                       const std::vector<Query>& queries, float scale, int tile,
+                                       int32_t sinks = 0, float soft_cap = 0) {
+  return attend(kernels, cache.head(), cache.tokens(), queries, scale, tile, sinks, soft_cap);
 }
 
 class Attention : public testing::TestWithParam<std::tuple<IsaLevel, KvType>> {
@@ -135,7 +144,7 @@ TEST_P(Attention, AgreesWithTheNaiveTwin) {
       for (size_t i = 0; i < queries.size(); ++i) {
         const auto ref =
             ref::attention(queries[i].q.data(), cache.keys(), cache.vals(), size,
-                           static_cast<double>(scale), queries[i].begin, queries[i].end);
+                           static_cast<double>(scale), {queries[i].begin, queries[i].end});
         // A score errs by at most (Dh + 3) eps sum |q k|, which its weight feels twice (weight and
         // sum); weights and merges by e^x (5 eps), shifts (2 eps |score|), and 64 additions twice.
         const double relative = kEps * (2 * (size + 6) * ref.score_scale + 2 * 64 +
@@ -147,6 +156,51 @@ TEST_P(Attention, AgreesWithTheNaiveTwin) {
       }
     }
   }
+}
+
+// Sinks and window in the same chunk, in two, the window over the sinks, and queries at the very
+// beginning; a cap that bends most scores. The bound is that of AgreesWithTheNaiveTwin and what
+// tanh adds to a score: 6 eps of the cap.
+TEST_P(Attention, SinksAndSoftCapAgreeWithTheNaiveTwin) {
+  const int size = 32;
+  const float scale = 0.3f, cap = 2.5f;
+  const Cache cache(kernels(), type(), size, 300);
+  for (const int32_t sinks : {0, 1, 4, 16, 20, 70}) {
+    for (const bool capped : {false, true}) {
+      std::vector<Query> queries;
+      for (const int32_t end : {0, 1, 3, 17, 40, 64, 65, 100, 130, 299, 300})
+        for (const int32_t window : {1, 10, 30, 90})
+          queries.push_back({values(size, static_cast<uint32_t>(end * 100 + window), 3),
+                             std::max(end - window, 0), end});
+      const auto y = attend(kernels(), cache, queries, scale, 11, sinks, capped ? cap : 0);
+      EXPECT_EQ(attend(kernels(), cache, queries, scale, 5, sinks, capped ? cap : 0), y);
+      for (size_t i = 0; i < queries.size(); ++i) {
+        const auto ref = ref::attention(
+            queries[i].q.data(), cache.keys(), cache.vals(), size, static_cast<double>(scale),
+            {queries[i].begin, queries[i].end, sinks}, capped ? static_cast<double>(cap) : 0);
+        const double relative = kEps * (2 * (size + 6) * ref.score_scale + 2 * 64 + 16 * 6 +
+                                        (capped ? 12 * static_cast<double>(cap) : 0));
+        for (int d = 0; d < size; ++d)
+          ASSERT_NEAR(y[i][static_cast<size_t>(d)], ref.y[static_cast<size_t>(d)],
+                      relative * ref.value[static_cast<size_t>(d)])
+              << "sinks " << sinks << " query [" << queries[i].begin << ", " << queries[i].end
+              << ") d " << d;
+      }
+    }
+  }
+}
+
+// Pages behind the window are another sequence's by then: their entries may not even be looked at.
+TEST_P(Attention, SkipsPagesBetweenSinksAndWindow) {
+  const int size = 16;
+  const Cache cache(kernels(), type(), size, 60);
+  const std::vector<Query> queries = {{values(size, 1, 3), 50, 60}, {values(size, 2, 3), 49, 59}};
+  const auto y = attend(kernels(), cache, queries, 0.3f, 2, 4);
+  const KvHead whole = cache.head();
+  std::vector<int32_t> pages(whole.pages, whole.pages + 4);
+  pages[1] = pages[2] = 1 << 30;  // far outside the memory
+  const KvHead cut{whole.base, pages.data(), whole.page_stride, whole.head_size};
+  EXPECT_EQ(attend(kernels(), cut, cache.tokens(), queries, 0.3f, 2, 4), y);
 }
 
 TEST_P(Attention, AQueryWithoutKeysGivesZeros) {
@@ -168,8 +222,8 @@ TEST_P(Attention, FewerQueriesThanKeysSeeTheRightOnes) {
             {values(4, 7 + static_cast<uint32_t>(i), 2), 0, std::max(keys - count + 1 + i, 0)});
       const auto y = attend(kernels(), cache, queries, 0.5f, 6);
       for (size_t i = 0; i < queries.size(); ++i) {
-        const auto ref = ref::attention(queries[i].q.data(), cache.keys(), cache.vals(), 4, 0.5, 0,
-                                        queries[i].end);
+        const auto ref = ref::attention(queries[i].q.data(), cache.keys(), cache.vals(), 4, 0.5,
+                                        {0, queries[i].end});
         for (size_t d = 0; d < 4; ++d) EXPECT_NEAR(y[i][d], ref.y[d], 1e-5);
       }
     }
@@ -223,7 +277,8 @@ TEST_P(Attention, LargeScores) {
   const Cache cache(kernels(), type(), 8, 100);
   const std::vector<Query> queries = {{values(8, 5, 5000), 0, 100}};
   const auto y = attend(kernels(), cache, queries, 1.0f, 1);
-  const auto ref = ref::attention(queries[0].q.data(), cache.keys(), cache.vals(), 8, 1.0, 0, 100);
+  const auto ref =
+      ref::attention(queries[0].q.data(), cache.keys(), cache.vals(), 8, 1.0, {0, 100});
   for (size_t d = 0; d < 8; ++d)
     EXPECT_NEAR(y[0][d], ref.y[d], kEps * 28 * ref.score_scale * ref.value[d] + 1e-6);
 }

@@ -46,7 +46,9 @@ class Call {
         context_(context),
         kernels_(context.kernels->attention[static_cast<size_t>(a.type)]),
         group_(a.heads / a.kv_heads),
-        padded_(padded_head(a.head_size)) {}
+        padded_(padded_head(a.head_size)),
+        sinks_(a.window == 0 ? 0 : static_cast<int32_t>(a.sinks)),
+        sink_chunks_((sinks_ + kChunkTokens - 1) / kChunkTokens) {}
 
   void run() {
     plan();
@@ -75,6 +77,11 @@ class Call {
     return a_.window == 0 ? 0 : std::max<int64_t>(0, position - a_.window + 1);
   }
 
+  // The i-th chunk that a unit sees.
+  int32_t chunk_of(const Unit& unit, int64_t i) const {
+    return static_cast<int32_t>(i < sink_chunks_ ? i : i + unit.gap);
+  }
+
   void plan() {
     w_.units.clear();
     w_.splits.clear();
@@ -90,23 +97,25 @@ class Call {
         const int64_t end = s.first_position + last;
         const int64_t first_chunk = first_seen(s.first_position + first) / kChunkTokens;
         const int64_t last_chunk = (end + kChunkTokens - 1) / kChunkTokens;
-        const int64_t chunks = last_chunk - first_chunk;
+        const int64_t sink_chunks = std::min(sink_chunks_, first_chunk);
+        const int64_t chunks = sink_chunks + last_chunk - first_chunk;
         work_ += chunks * (last - first) * a_.heads;
         const int64_t parts = s.rows > 1 || pairs >= wanted || context_.pool->threads() == 1
                                   ? 1
                                   : std::min(chunks / kLeastChunksOfUnit, wanted / pairs);
         for (int32_t head = 0; head < a_.kv_heads; ++head) {
-          Unit unit{static_cast<int32_t>(i), head, first, last, first_chunk, last_chunk, -1};
+          Unit unit{static_cast<int32_t>(i),   head, first, last, 0, chunks,
+                    first_chunk - sink_chunks, -1};
           if (parts <= 1) {
             w_.units.push_back(unit);
             continue;
           }
           unit.split = static_cast<int32_t>(w_.splits.size());
-          w_.splits.push_back({nullptr, first_chunk, chunks, static_cast<int32_t>(parts)});
+          w_.splits.push_back({nullptr, chunks, static_cast<int32_t>(parts)});
           partial_floats += chunks * group_ * (2 + padded_);
           for (int64_t part = 0; part < parts; ++part) {
-            unit.first_chunk = first_chunk + chunks * part / parts;
-            unit.last_chunk = first_chunk + chunks * (part + 1) / parts;
+            unit.first_chunk = chunks * part / parts;
+            unit.last_chunk = chunks * (part + 1) / parts;
             w_.units.push_back(unit);
           }
         }
@@ -185,7 +194,8 @@ class Call {
     const PagedRows& s = a_.sequences[static_cast<size_t>(unit.sequence)];
     const int64_t end = s.first_position + unit.last_row;
     // A row on its own is stored by the unit that reads it: the one with the last chunk.
-    if (!stored_before_ && unit.last_chunk * kChunkTokens >= end) store(s, 0, unit.kv_head);
+    if (!stored_before_ && (chunk_of(unit, unit.last_chunk - 1) + 1) * kChunkTokens >= end)
+      store(s, 0, unit.kv_head);
 
     Scratch m = scratch(thread);
     const auto queries = static_cast<int>((unit.last_row - unit.first_row) * group_);
@@ -201,14 +211,14 @@ class Call {
     const KvHead kv{a_.base + head_bytes() * unit.kv_head, s.pages.data(), a_.page_stride,
                     a_.head_size};
     const auto tile_of = [&](int first, int count) {
-      return AttentionQueries{m.q + first, m.begin + first, m.end + first, count, a_.scale};
+      return AttentionQueries{m.q + first, m.begin + first, m.end + first, count,
+                              a_.scale,    sinks_,          a_.soft_cap};
     };
 
     if (unit.split >= 0) {
       const Split& split = w_.splits[static_cast<size_t>(unit.split)];
       for (int64_t c = unit.first_chunk; c < unit.last_chunk; ++c)
-        kernels_.chunk(kv, tile_of(0, queries), static_cast<int32_t>(c),
-                       partial(split, c - split.first_chunk, queries).sums);
+        kernels_.chunk(kv, tile_of(0, queries), chunk_of(unit, c), partial(split, c, queries).sums);
       // Whoever finishes last merges, in the order of chunks; acq_rel shows it the others' sums.
       auto& left = w_.unfinished[static_cast<size_t>(unit.split)];
       if (left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
@@ -228,7 +238,7 @@ class Call {
         const int count = std::min(tile, queries - first);
         const AttentionSums into{running.sums.m + first, running.sums.l + first,
                                  running.sums.o + first * padded_};
-        kernels_.chunk(kv, tile_of(first, count), static_cast<int32_t>(c), part.sums);
+        kernels_.chunk(kv, tile_of(first, count), chunk_of(unit, c), part.sums);
         kernels_.merge(into, part.sums, count, a_.head_size);
       }
     }
@@ -252,6 +262,8 @@ class Call {
   const AttentionKernels& kernels_;
   const int group_;  // query heads of a KV head
   const int64_t padded_;
+  const int32_t sinks_;
+  const int64_t sink_chunks_;
   int64_t work_ = 0;  // query-chunk pairs
   int64_t stored_rows_ = 0;
   bool stored_before_ = false;

@@ -32,6 +32,8 @@ struct PagedAttention {
   int head_size = 0;          // Dh
   float scale = 1;            // of q . k
   int64_t window = 0;         // a query sees positions above its own - window; 0: all
+  int64_t sinks = 0;          // and, with a window, the first so many whatever its own
+  float soft_cap = 0;         // c: a score s becomes c tanh(s / c); 0: none
   std::span<const PagedRows> sequences = {};
 };
 
@@ -42,13 +44,14 @@ class PagedAttentionWorkspace {
     int32_t sequence = 0;
     int32_t kv_head = 0;
     int64_t first_row = 0, last_row = 0;      // of the sequence
-    int64_t first_chunk = 0, last_chunk = 0;  // [first, last)
+    int64_t first_chunk = 0, last_chunk = 0;  // [first, last) of those it sees
+    int64_t gap = 0;                          // chunks between the sinks' and the window's
     int32_t split = -1;                       // index of its pair among those cut by chunks
   };
   // A (sequence, KV head) whose chunks are dealt out to several units.
   struct Split {
     float* partials = nullptr;  // sums of one chunk after the other
-    int64_t first_chunk = 0, chunks = 0;
+    int64_t chunks = 0;
     int32_t units = 0;
   };
   std::vector<Unit> units;

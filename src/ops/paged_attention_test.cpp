@@ -18,6 +18,8 @@ namespace {
 struct Model {
   int heads, kv_heads, head_size;
   int64_t window;
+  int64_t sinks = 0;
+  float soft_cap = 0;
 };
 
 // A sequence's rows, and what the op made of them.
@@ -75,6 +77,8 @@ class Layer {
                      .head_size = model_.head_size,
                      .scale = 0.3f,
                      .window = model_.window,
+                     .sinks = model_.sinks,
+                     .soft_cap = model_.soft_cap,
                      .sequences = paged};
     const OpContext context{&kernel_table(isa_level()), &pool};
     paged_attention(a, q, k, v, y, workspace_, context);
@@ -124,7 +128,10 @@ std::vector<float> run_alone(const Model& model, Sequence s, const std::vector<i
 }
 
 constexpr Model kModels[] = {
-    {9, 3, 64, 0}, {4, 4, 10, 0}, {6, 1, 16, 70}, {14, 2, 32, 64}, {60, 1, 8, 0}, {2, 2, 6, 1},
+    {9, 3, 64, 0},           {4, 4, 10, 0},     {6, 1, 16, 70},
+    {14, 2, 32, 64},         {60, 1, 8, 0},     {2, 2, 6, 1},
+    {4, 2, 16, 0, 0, 3.0f},  {6, 2, 32, 40, 4}, {3, 1, 8, 20, 70},
+    {2, 1, 64, 33, 1, 5.0f},
 };
 
 TEST(PagedAttention, AgreesWithTheNaiveTwin) {
@@ -145,10 +152,12 @@ TEST(PagedAttention, AgreesWithTheNaiveTwin) {
         const int64_t at = (t * model.heads + head) * model.head_size;
         const auto ref = ref::attention(
             s.q.data() + at, keys.data(), values.data(), model.head_size, static_cast<double>(0.3f),
-            model.window == 0 ? 0 : std::max<int64_t>(0, t - model.window + 1), t + 1);
+            {model.window == 0 ? 0 : std::max<int64_t>(0, t - model.window + 1), t + 1,
+             model.sinks},
+            static_cast<double>(model.soft_cap));
         // The bound of kernels/attention_test.cpp.
-        const double relative =
-            0x1p-24 * (2 * (model.head_size + 6) * ref.score_scale + 2 * 64 + 16 * 4);
+        const double relative = 0x1p-24 * (2 * (model.head_size + 6) * ref.score_scale + 2 * 64 +
+                                           16 * 4 + 12 * static_cast<double>(model.soft_cap));
         for (int d = 0; d < model.head_size; ++d)
           ASSERT_NEAR(y[static_cast<size_t>(at + d)], ref.y[static_cast<size_t>(d)],
                       relative * ref.value[static_cast<size_t>(d)])

@@ -11,9 +11,17 @@ struct AttentionResult {
   std::vector<double> value;  // [Dh]: sum over t of weight_t |v_td|
 };
 
-// Softmax attention of one query over visible positions [begin, end): no chunks, f64.
+// What a query sees: the positions below `end` that are from `begin` on or below `sinks`.
+struct Visible {
+  int64_t begin = 0, end = 0;
+  int64_t sinks = 0;
+  bool operator()(int64_t t) const { return t < end && (t >= begin || t < sinks); }
+};
+
+// Softmax attention of one query over what it sees: no chunks, f64. A soft cap c > 0 turns a score
+// s into c tanh(s / c).
 // keys, values: [T][Dh] f32. score_scale and value scale the error bound of the kernels.
 AttentionResult attention(const float* q, const float* keys, const float* values, int head_size,
-                          double scale, int64_t begin, int64_t end);
+                          double scale, const Visible& visible, double soft_cap = 0);
 
 }  // namespace strata::ref
