@@ -220,7 +220,8 @@ TEST_P(TrainAttention, EqualKeysGiveTheMean) {
   Case c({1, 1, 2, 1.0f}, self({4}), AttentionMask::causal, 0);
   for (int64_t i = 0; i < 8; ++i) {
     c.k->data()[i] = 0.5f;
-    c.v->data()[i] = static_cast<float>(i / 2);
+    const auto token = i / 2;
+    c.v->data()[i] = static_cast<float>(token);
     c.d_y->data()[i] = i / 2 == 3 ? 1.0f : 0.0f;
   }
   c.run(context(pool));
