@@ -58,6 +58,7 @@ def test_long_words_with_the_real_tokenizers(strata, tmp_path, model):
     assert max(seconds.values()) - seconds["empty"] < 50 * (seconds["normal"] - seconds["empty"]), seconds
 
 
+@pytest.mark.bounds
 def test_long_prompts_are_refused_while_a_stream_runs(strata):
     """The tokenizer works on a worker: the stream beside it goes on, whatever the text."""
     with serving(strata, "--model", f"smollm2-135m={require_model('smollm2-135m')}", "--context", 1024) as server:
