@@ -43,6 +43,8 @@ void add_tokenize(CLI::App& app, Run& run);
 void add_inspect(CLI::App& app, Run& run);
 void add_models(CLI::App& app, Run& run);
 void add_eval(CLI::App& app, Run& run);
+void add_tokenizer(CLI::App& app, Run& run);
+void add_train(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
 void add_doctor(CLI::App& app, Run& run);
 

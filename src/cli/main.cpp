@@ -80,6 +80,8 @@ int run_program(int argc, char** argv) {
   add_inspect(app, run);
   add_models(app, run);
   add_eval(app, run);
+  add_tokenizer(app, run);
+  add_train(app, run);
   add_bench(app, run);
   add_doctor(app, run);
   try {

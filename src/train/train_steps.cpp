@@ -25,8 +25,8 @@ ActivationKind kind_of(Activation a) {
   return ActivationKind::silu;
 }
 
-AttentionHeads heads_of(const AttentionConfig& a) {
-  return {a.heads, a.kv_heads, a.head_size, static_cast<float>(a.scale)};
+AttentionHeads heads_of(const AttentionConfig& a, const DropoutMask& dropout) {
+  return {a.heads, a.kv_heads, a.head_size, static_cast<float>(a.scale), dropout};
 }
 
 const float* values_or_null(const Parameter* p) { return p == nullptr ? nullptr : p->value; }
@@ -70,7 +70,7 @@ void TrainPass::forward_step(const TapeStep& s) {
                            context_);
     case TapeOp::attend:
       return train_attention_forward(value_in(s, 0), value_in(s, 1), value_in(s, 2),
-                                     heads_of(*e.attention), visible(e.attention->window),
+                                     heads_of(*e.attention, mask(e)), visible(e.attention->window),
                                      value_out(s), saved(s), workspace_, context_);
     case TapeOp::add:
       return residual_add(value_in(s, 0), value_in(s, 1), mask(e), value_out(s), context_);
@@ -104,7 +104,7 @@ void TrainPass::backward_step(const TapeStep& s) {
                             {gradient_in(s, 0), gradient_in(s, 1)}, context_);
     case TapeOp::attend:
       return train_attention_backward(
-          value_in(s, 0), value_in(s, 1), value_in(s, 2), heads_of(*e.attention),
+          value_in(s, 0), value_in(s, 1), value_in(s, 2), heads_of(*e.attention, mask(e)),
           visible(e.attention->window), value_out(s), saved(s), gradient_out(s),
           {gradient_in(s, 0), gradient_in(s, 1), gradient_in(s, 2)}, workspace_, context_);
     case TapeOp::add:
