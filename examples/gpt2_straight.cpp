@@ -256,10 +256,10 @@ static void add(const Floats& x, Floats& y) {
 static double forward_backward(const Sizes& s, const Weights& w, const std::vector<int32_t>& tokens,
                                Weights& g) {
   const int D = s.D, F = 4 * D, N = s.B * s.T;
-  const size_t ND = size_t(N) * D, NF = size_t(N) * F;
+  const size_t stream = size_t(N) * D, inside = size_t(N) * F;  // numbers of [N, D] and [N, F]
 
   // Forward. Tokens [B, T + 1]: row b's inputs are its first T, its targets the last T.
-  Floats x(ND);
+  Floats x(stream);
   for (int n = 0; n < N; ++n) {
     const int32_t token = tokens[n / s.T * (s.T + 1) + n % s.T];
     for (int i = 0; i < D; ++i)
@@ -270,14 +270,14 @@ static double forward_backward(const Sizes& s, const Weights& w, const std::vect
     const Block& b = w.blocks[l];
     Saved& a = saved[l];
     a.x = x;
-    a.ln1.resize(ND);
-    a.qkv.resize(3 * ND);
+    a.ln1.resize(stream);
+    a.qkv.resize(3 * stream);
     a.p.resize(size_t(s.B) * s.H * s.T * s.T);
-    a.heads.resize(ND);
-    a.ln2.resize(ND);
-    a.up.resize(NF);
-    a.gelu.resize(NF);
-    Floats branch(ND);
+    a.heads.resize(stream);
+    a.ln2.resize(stream);
+    a.up.resize(inside);
+    a.gelu.resize(inside);
+    Floats branch(stream);
     layer_norm(x, b.ln1_w, b.ln1_b, N, D, a.ln1);
     linear(a.ln1, b.qkv_w, b.qkv_b, N, D, 3 * D, a.qkv);
     attention(s, a.qkv, a.p, a.heads);
@@ -290,7 +290,7 @@ static double forward_backward(const Sizes& s, const Weights& w, const std::vect
     linear(a.gelu, b.down_w, b.down_b, N, F, D, branch);
     add(branch, x);
   }
-  Floats last(ND), logits(size_t(N) * s.V);
+  Floats last(stream), logits(size_t(N) * s.V);
   layer_norm(x, w.lnf_w, w.lnf_b, N, D, last);
   linear(last, w.wte, Floats(), N, D, s.V, logits);
 
@@ -309,14 +309,15 @@ static double forward_backward(const Sizes& s, const Weights& w, const std::vect
   }
 
   // Backward, in the opposite order. d_x is the gradient of the stream.
-  Floats d_last(ND, 0), d_x(ND, 0);
+  Floats d_last(stream, 0), d_x(stream, 0);
   linear_backward(last, w.wte, logits, N, D, s.V, d_last, g.wte, nullptr);
   layer_norm_backward(x, w.lnf_w, d_last, N, D, d_x, g.lnf_w, g.lnf_b);
   for (int l = s.L - 1; l >= 0; --l) {
     const Block& b = w.blocks[l];
     Block& d = g.blocks[l];
     const Saved& a = saved[l];
-    Floats d_gelu(NF, 0), d_up(NF), d_ln2(ND, 0), d_heads(ND, 0), d_qkv(3 * ND, 0), d_ln1(ND, 0);
+    Floats d_gelu(inside, 0), d_up(inside), d_ln2(stream, 0), d_heads(stream, 0),
+        d_qkv(3 * stream, 0), d_ln1(stream, 0);
     linear_backward(a.gelu, b.down_w, d_x, N, F, D, d_gelu, d.down_w, &d.down_b);
     gelu_backward(a.up, d_gelu, d_up);
     linear_backward(a.ln2, b.up_w, d_up, N, D, F, d_ln2, d.up_w, &d.up_b);

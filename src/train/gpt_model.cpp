@@ -116,8 +116,9 @@ bool contains(const WeightRef& w, std::string_view part) {
 void fill_sinusoids(const GptConfig& c, float* table) {
   for (int64_t p = 0; p < c.context; ++p)
     for (int64_t i = 0; i < c.hidden; ++i) {
+      const int64_t pair = i / 2;
       const double frequency =
-          std::pow(1e-4, static_cast<double>(i / 2 * 2) / static_cast<double>(c.hidden));
+          std::pow(1e-4, static_cast<double>(2 * pair) / static_cast<double>(c.hidden));
       const double angle = static_cast<double>(p) * frequency;
       table[p * c.hidden + i] = static_cast<float>(
           kDeviation * std::numbers::sqrt2 * (i % 2 == 0 ? std::sin(angle) : std::cos(angle)));
