@@ -55,7 +55,7 @@ def test_every_layout_is_served(strata, data, tmp_path, keys):
 
 
 def test_a_killed_run_and_an_interrupted_one_go_on_bit_for_bit(strata, data, tmp_path):
-    steps = ["--steps", 400, "--save-every", 1, "--dropout", 0.1]
+    steps = ["--steps", 150, "--save-every", 1, "--dropout", 0.1]
     train(strata, data, tmp_path / "whole", *steps)
     command = [str(a) for a in [strata, "train", "--data", data, "--out", tmp_path / "parts", *SMALL, *steps, "--quiet"]]
     for number, how in enumerate([signal.SIGKILL, signal.SIGINT]):
@@ -68,7 +68,7 @@ def test_a_killed_run_and_an_interrupted_one_go_on_bit_for_bit(strata, data, tmp
         process.send_signal(how)
         assert process.wait(60) == (-9 if how == signal.SIGKILL else 130)
     result = train(strata, data, tmp_path / "parts", *steps, "--resume")
-    assert result["step"] == 400 and weights(tmp_path / "parts") == weights(tmp_path / "whole")
+    assert result["step"] == 150 and weights(tmp_path / "parts") == weights(tmp_path / "whole")
 
 
 def test_a_file_of_keys(strata, data, tmp_path):
