@@ -40,7 +40,7 @@ Measurement measure_train(const TrainCase& c, int repeats) {
   options.threads = c.threads;
   check_config(options.config, {});
   const std::string json = character_tokenizer_json(characters());
-  const auto tokenizer = tokenizer_from_json({.source = "bench", .tokenizer = json});
+  const auto tokenizer = tokenizer_from_json({"bench", json, {}, {}, {}});
   Trainer trainer(options, random_tokens(64 * options.config.context), *tokenizer, json);
   const TrainCost cost = trainer.cost();
   Measurement m;

@@ -246,7 +246,7 @@ int train_command(const TrainFlags& flags) {
   else
     tokenizer_json = read_file(config.tokenizer);
   const std::unique_ptr<Tokenizer> tokenizer =
-      tokenizer_from_json({.source = "tokenizer.json", .tokenizer = tokenizer_json});
+      tokenizer_from_json({"tokenizer.json", tokenizer_json, {}, {}, {}});
 
   TrainerOptions options;
   options.config = config;

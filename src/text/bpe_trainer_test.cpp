@@ -58,7 +58,7 @@ TEST(BpeTrainer, ItsTokenizerReadsAndWritesAnyText) {
   trainer.add_text(text);
   const BpeTrainer::Result result = trainer.train();
   const auto tokenizer =
-      tokenizer_from_json({.source = "test", .tokenizer = bpe_tokenizer_json(result, specials)});
+      tokenizer_from_json({"test", bpe_tokenizer_json(result, specials), {}, {}, {}});
   EXPECT_EQ(tokenizer->vocabulary_size(), 300);
   const std::string any = "the <|end|> \xFF\n\n\"cats\" down";
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(any)), any);

@@ -69,7 +69,7 @@ TEST(TrainConfig, WhatCannotBeOrIsNotReadIsRefused) {
 // ----------------------------------------------------------------------------------------
 
 std::unique_ptr<Tokenizer> character_tokenizer(const std::string& text) {
-  return tokenizer_from_json({.source = "test", .tokenizer = character_tokenizer_json(text)});
+  return tokenizer_from_json({"test", character_tokenizer_json(text), {}, {}, {}});
 }
 
 TEST(CharacterTokenizer, OneTokenACharacterInOrderOfCodePoints) {

@@ -48,7 +48,7 @@ struct TrainRun {
   explicit TrainRun(TrainerOptions o) : options(std::move(o)) {
     const std::string text = some_text();
     json = character_tokenizer_json(text);
-    tokenizer = tokenizer_from_json({.source = "test", .tokenizer = json});
+    tokenizer = tokenizer_from_json({"test", json, {}, {}, {}});
     trainer = std::make_unique<Trainer>(
         options, make_token_data(text, *tokenizer, 0.1, options.config.context), *tokenizer, json);
   }
