@@ -4,7 +4,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    kind: str                      # what peers look at: prefill, decode, batch, cold, attention, matmul
+    kind: str                      # what peers look at: prefill, decode, batch, cold, attention, matmul, train
     label: str                     # for the table
     unit: str
     sizes: dict                    # by name; `model` is a path
@@ -63,5 +63,11 @@ def matmul(options, _model):
     return works
 
 
+def train(options, _model):
+    sizes = {"batch": options.train_batch, "context": 256, "layers": 6, "heads": 6, "width": 384, "vocabulary": 66}
+    return [Work("train", f"GPT of 10.8M, step of {sizes['batch']} x 256, AdamW, f32", "tokens/s", sizes,
+                 ["train", "--preset", "shakespeare", "--batch", sizes["batch"], "--repeats", 3], "train")]
+
+
 WITH_MODEL = {"prefill": prefill, "decode": decode, "batch": batch, "cold": cold}
-WITHOUT_MODEL = {"attention": attention, "matmul": matmul}
+WITHOUT_MODEL = {"attention": attention, "matmul": matmul, "train": train}

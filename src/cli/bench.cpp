@@ -12,11 +12,13 @@
 #include "bench/load.h"
 #include "bench/result.h"
 #include "bench/roofline.h"
+#include "bench/train.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
 #include "engine/config_hash.h"
 #include "kernels/kernel_table.h"
 #include "model/catalogue.h"
+#include "train/train_config.h"
 
 namespace strata::cli {
 namespace {
@@ -36,6 +38,7 @@ struct BenchFlags {
   std::vector<int64_t> rows = {1, 512};
   std::string type;
   int64_t out = 0, in = 0;
+  TrainCase train;
   AttentionCase attention;
 };
 
@@ -278,6 +281,16 @@ int load_command(const BenchFlags& flags) {
   });
 }
 
+int train_command(const BenchFlags& flags) {
+  const Bench bench(flags);
+  return bench.run([&](std::string&) {
+    TrainCase c = flags.train;
+    c.threads = bench.threads();
+    bench.status().say("training");
+    return std::vector<Measurement>{measure_train(c, flags.repeats)};
+  });
+}
+
 // ---- options ----
 
 void add_bench_options(CLI::App& command, BenchFlags& flags) {
@@ -426,6 +439,26 @@ void add_bench(CLI::App& app, Run& run) {
                 flags.engine.kv_type = "f32";
                 add_threads(command, flags);
                 add_kv_type(command, flags);
+                add_repeats(command, flags);
+              });
+  add_subject(bench, run, "train", "whole training steps on random tokens",
+              "train --preset shakespeare --batch 16", train_command,
+              [](CLI::App& command, BenchFlags& flags) {
+                TrainCase& c = flags.train;
+                command.add_option("--preset", c.preset, "as of strata train")
+                    ->check(CLI::IsMember(preset_names()))
+                    ->capture_default_str();
+                command.add_option("--batch", c.batch, "sequences of a step; 0: the preset's")
+                    ->check(CLI::Range(int64_t{0}, int64_t{1} << 16));
+                command.add_option("--context", c.context, "tokens of a sequence; 0: the preset's")
+                    ->check(CLI::Range(int64_t{0}, int64_t{1} << 20));
+                command.add_option("--dropout", c.dropout, "probability")
+                    ->check(CLI::Range(0.0, 0.99))
+                    ->capture_default_str();
+                command.add_option("--optimizer", c.optimizer, "adamw, sgd, lion or muon")
+                    ->check(CLI::IsMember({"adamw", "sgd", "lion", "muon"}))
+                    ->capture_default_str();
+                add_threads(command, flags);
                 add_repeats(command, flags);
               });
   add_subject(bench, run, "load",

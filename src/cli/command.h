@@ -43,7 +43,10 @@ void add_tokenize(CLI::App& app, Run& run);
 void add_inspect(CLI::App& app, Run& run);
 void add_models(CLI::App& app, Run& run);
 void add_eval(CLI::App& app, Run& run);
+void add_tokenizer(CLI::App& app, Run& run);
+void add_train(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
+void add_explain(CLI::App& app, Run& run);
 void add_doctor(CLI::App& app, Run& run);
 
 // True once SIGINT or SIGTERM came; a second one ends the process at once. Set up by main.

@@ -80,7 +80,10 @@ int run_program(int argc, char** argv) {
   add_inspect(app, run);
   add_models(app, run);
   add_eval(app, run);
+  add_tokenizer(app, run);
+  add_train(app, run);
   add_bench(app, run);
+  add_explain(app, run);
   add_doctor(app, run);
   try {
     std::vector<std::string> arguments = with_config_file(app, {argv + 1, argv + argc});

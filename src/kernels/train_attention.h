@@ -17,6 +17,8 @@ namespace strata {
 //   Backward: p_it = 2^(s_it - max_i) / sum_i,  delta_i = d_y_i . y_i,
 //     ds_it = p_it (d_y_i . v_t - delta_i)
 //     d_v_t = sum_i p_it d_y_i    d_k_t = ln 2 sum_i ds_it q'_i    d_q_i = scale sum_t ds_it k_t
+//   With dropout (KeptWeights) p_it takes part in y and d_v times m_it, 0 or 1 / (1 - probability),
+//     and ds_it = p_it (m_it d_y_i . v_t - delta_i); sum and max are those of all weights.
 //     summed within blocks of kBackwardTokens queries or keys (aligned to the sequence's start) in
 //     order, and over the blocks in order; the query heads of a group one after the other.
 //
@@ -34,6 +36,13 @@ inline constexpr int kBackwardTokens = 96;  // a multiple of the tile's 6 rows a
 inline constexpr int packed_head(int head_size) { return (head_size + 15) / 16 * 16; }
 inline constexpr int packed_stride(int head_size) { return packed_head(head_size) + 16; }
 
+// Which weights dropout keeps: key t of a row has bit t % 8 of byte t / 8.
+struct KeptWeights {
+  const uint8_t* bits = nullptr;  // row i at bits + i stride; nullptr: all are kept
+  int64_t stride = 0;
+  float scale = 1;  // of what is kept: 1 / (1 - probability)
+};
+
 // One block of up to kForwardQueries queries of one head.
 struct AttentionForward {
   const float* q = nullptr;  // row i at q + i q_stride
@@ -46,6 +55,7 @@ struct AttentionForward {
   int64_t keys = 0;
   int head_size = 0;
   float scale = 1;
+  KeptWeights kept;  // [queries], keys counted from the sequence's first
   float* y = nullptr;
   int64_t y_stride = 0;
   float* max = nullptr;  // [queries]; 0 where nothing is visible
@@ -91,6 +101,7 @@ struct AttentionBackward {
   int64_t first_key = 0;  // a multiple of kBackwardTokens
   int keys = 0;
   int head_size = 0;
+  KeptWeights kept;  // [queries], keys counted from first_key
   // Sums so far, rows of packed_stride floats: d_q [queries] (of the whole sequence, without its
   // factor), d_k and d_v [keys] (of this block, likewise).
   float* d_q = nullptr;

@@ -94,6 +94,13 @@ inline void weigh_chunk(float* s, Seen seen, int from, int to, float& m, float& 
   l = reduce_add(add(sum[0], sum[1]));
 }
 
+// Weights [from, to) of a row whose first key has bit 0 of *bits; what is not kept becomes 0.
+inline void drop_weights(float* weights, const uint8_t* bits, int from, int to) {
+  for (int t = from; t < to; t += kLanes)
+    store(weights + t,
+          keep_lanes(load(weights + t), static_cast<uint32_t>(bits[t / 8]) >> (t % 8)));
+}
+
 // The memory of one block, all in the caller's scratch.
 struct ForwardScratch {
   float* q;        // [kForwardQueries][stride], q'
@@ -188,6 +195,8 @@ void attention_forward(const AttentionForward& b) noexcept {
       float* weights = s.weights + i * kWeightStride;
       if (seen[i].end != 0) {
         weigh_chunk(weights, seen[i], from, to, s.chunk_m[i], s.chunk_l[i]);
+        if (b.kept.bits != nullptr)
+          drop_weights(weights, b.kept.bits + i * b.kept.stride + chunk / 8, from, to);
       } else {
         for (int t = from; t < to; ++t) weights[t] = 0;
         s.chunk_m[i] = kNothing;
@@ -220,7 +229,7 @@ void attention_forward(const AttentionForward& b) noexcept {
 
   for (int i = 0; i < b.queries; ++i) {
     const bool none = b.begin[i] >= b.end[i];
-    const Vec inverse = none ? zero() : div(broadcast(1.0f), broadcast(s.l[i]));
+    const Vec inverse = none ? zero() : div(broadcast(b.kept.scale), broadcast(s.l[i]));
     float* y = b.y + i * b.y_stride;
     int d = 0;
     for (; d + kLanes <= b.head_size; d += kLanes)

@@ -52,15 +52,23 @@ inline void dot_tile(const float* left, int stride, const float* panel, int dept
 }
 
 // Scores s and d_y . v of one query to its weights p and their gradients ds, in place: both zero
-// outside what it sees.
-inline void weigh_row(float* s, float* ds, Seen seen, float max, float inverse_sum, float delta) {
+// outside what it sees. kept: the query's row, or bits == nullptr.
+inline void weigh_row(float* s, float* ds, Seen seen, float max, float inverse_sum, float delta,
+                      const KeptWeights& kept) {
   const Vec shift = broadcast(max), factor = broadcast(inverse_sum), d = broadcast(delta);
   const int from = seen.begin / kLanes * kLanes;
   const int to = (seen.end + kLanes - 1) / kLanes * kLanes;
   for (int t = from; t < to; t += kLanes) {
     const Vec p = mul(exp2_negative(sub(load(s + t), shift)), factor);
-    store(s + t, p);
-    store(ds + t, mul(p, sub(load(ds + t), d)));
+    if (kept.bits == nullptr) {
+      store(s + t, p);
+      store(ds + t, mul(p, sub(load(ds + t), d)));
+    } else {
+      const Vec mask =
+          keep_lanes(broadcast(kept.scale), static_cast<uint32_t>(kept.bits[t / 8]) >> (t % 8));
+      store(s + t, mul(p, mask));
+      store(ds + t, mul(p, sub(mul(load(ds + t), mask), d)));
+    }
   }
   for (int t = 0; t < seen.begin; ++t) s[t] = ds[t] = 0;
   for (int t = seen.end; t < kBlock; ++t) s[t] = ds[t] = 0;
@@ -134,9 +142,12 @@ void attention_backward(const AttentionBackward& b) noexcept {
         dot_tile(b.packed.d_y + row, stride, value_panels + t * b.head_size, b.head_size,
                  queries - i, ds + i * kBlockStride + t);
       }
-    for (int i = 0; i < queries; ++i)
+    for (int i = 0; i < queries; ++i) {
+      KeptWeights kept = b.kept;
+      if (kept.bits != nullptr) kept.bits += (query + i) * kept.stride;
       weigh_row(p + i * kBlockStride, ds + i * kBlockStride, seen[i], b.packed.max[query + i],
-                b.packed.inverse_sum[query + i], b.packed.delta[query + i]);
+                b.packed.inverse_sum[query + i], b.packed.delta[query + i], kept);
+    }
 
     add_key_gradients(b, seen, query, queries, p, ds);
     for (int d = 0; d < padded; d += kTileColumns)

@@ -33,6 +33,8 @@ constexpr std::array kArchitectures = {
     HfArchitecture{"qwen3", "qwen3", "hidden_act", "silu", 128, 32, 1e4, 32768, 4096, false},
     HfArchitecture{"gemma3_text", "gemma3", "hidden_activation", "gelu_pytorch_tanh", 256, 4, 1e6,
                    131072, 4096, true},
+    // What `strata train` writes for a GPT that neither of the others can say (train/gpt_folder.h).
+    HfArchitecture{"strata_gpt", "strata_gpt", "hidden_act", "gelu_new", 0, 0, 1e4, 1024, -1, true},
     HfArchitecture{"gpt2", "gpt2", "activation_function", "gelu_new", 0, 0, 0, 1024, -1, true},
 };
 
@@ -230,6 +232,24 @@ std::vector<int> read_windows(JsonKeys& k, const HfArchitecture& a, const ModelC
   return windows;
 }
 
+// The keys in which a strata_gpt differs from a Llama. Throws data_corrupt for other words.
+void read_gpt_parts(JsonKeys& k, ModelSpec& spec) {
+  const auto either = [&](const char* key, const char* yes, const char* no) {
+    const std::string word = k.find_text(key).value_or(no);
+    if (word != yes && word != no)
+      k.refuse(key, fmt::format("is '{}', wanted '{}' or '{}'", word, yes, no));
+    return word == yes;
+  };
+  spec.norm = either("norm_type", "layer", "rms") ? NormKind::layer : NormKind::rms;
+  spec.learned_positions = either("position_embedding", "learned", "rotary");
+  spec.gated_mlp = k.find_flag("gated_mlp").value_or(true);
+  const bool bias = k.find_flag("use_bias").value_or(false);
+  spec.qkv_bias = spec.output_bias = spec.mlp_bias = bias ? Presence::present : Presence::absent;
+  if (!spec.learned_positions) return;
+  spec.ropes.clear();
+  for (LayerSpec& layer : spec.layers) layer.rope = -1;
+}
+
 void refuse_other_mathematics(JsonKeys& k) {
   k.want_neutral("num_local_experts", 0, "a mixture of experts");
   k.want_neutral("num_experts", 0, "a mixture of experts");
@@ -321,6 +341,7 @@ ModelSpec read_hf_spec(JsonKeys& k) {
     spec.output_bias = attention_bias ? Presence::present : Presence::absent;
     spec.mlp_bias = k.find_flag("mlp_bias").value_or(false) ? Presence::present : Presence::absent;
   }
+  if (name == "strata_gpt") read_gpt_parts(k, spec);
   spec.qk_norm = name == "qwen3" || name == "gemma3";
   if (name == "gemma3") {
     spec.post_norms = true;

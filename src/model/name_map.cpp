@@ -88,6 +88,7 @@ NameMap NameMap::for_gguf(const TensorStore& store) {
 NameMap NameMap::for_hugging_face(std::string_view architecture, const TensorStore& store) {
   NameMap map;
   const bool gpt2 = architecture == "gpt2";
+  if (architecture == "strata_gpt") return map;  // canonical names
   map.rules_ = gpt2                       ? std::span<const NameRule>(kGpt2Rules)
                : architecture == "gemma3" ? std::span<const NameRule>(kGemma3Rules)
                                           : std::span<const NameRule>(kLlamaRules);

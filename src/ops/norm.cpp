@@ -17,26 +17,31 @@ void each_row(const Tensor& x, const OpContext& context, RowFn fn) {
   });
 }
 
-// fn(row, d_weight, d_bias) for every row, with the sums of each block of rows apart; then the
-// blocks' sums onto the caller's, in order.
+// fn(row, d_x of the row, d_weight, d_bias) for every row, with the sums of each block of rows
+// apart; then the blocks' sums onto the caller's, in order.
 template <typename RowFn>
-void each_row_summing(const Tensor& x, float* d_weight, float* d_bias, Workspace& workspace,
-                      const OpContext& context, RowFn fn) {
+void each_row_backward(const Tensor& x, const NormGradients& out, Workspace& workspace,
+                       const OpContext& context, RowFn fn) {
   const int64_t D = x.columns, blocks = (x.rows + kBlockRows - 1) / kBlockRows;
   if (D == 0) return;
-  float* sums = workspace.floats(blocks * 2 * D);
+  const auto add = context.kernels->train_rows->accumulate;
+  // Of a block: sums of d_weight and d_bias, and one row of d_x on its way to the caller's.
+  float* memory = workspace.floats(blocks * 3 * D);
   context.pool->parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      float* sum = sums + b * 2 * D;
+      float* sum = memory + b * 3 * D;
+      float* row = sum + 2 * D;
       std::fill_n(sum, 2 * D, 0.0f);
-      for (int64_t r = b * kBlockRows; r < std::min(x.rows, (b + 1) * kBlockRows); ++r)
-        fn(r, sum, sum + D);
+      for (int64_t r = b * kBlockRows; r < std::min(x.rows, (b + 1) * kBlockRows); ++r) {
+        float* d_x = out.d_x.row<float>(r);
+        fn(r, out.add_to_d_x ? row : d_x, sum, sum + D);
+        if (out.add_to_d_x) add(row, D, d_x);
+      }
     }
   });
-  const auto add = context.kernels->train_rows->accumulate;
   for (int64_t b = 0; b < blocks; ++b) {
-    if (d_weight != nullptr) add(sums + b * 2 * D, D, d_weight);
-    if (d_bias != nullptr) add(sums + b * 2 * D + D, D, d_bias);
+    if (out.d_weight != nullptr) add(memory + b * 3 * D, D, out.d_weight);
+    if (out.d_bias != nullptr) add(memory + b * 3 * D + D, D, out.d_bias);
   }
 }
 
@@ -65,11 +70,10 @@ void rms_norm_backward(const Tensor& x, const NormWeights& w, const Tensor& d_y,
   check_like("rms_norm_backward", "d_y", d_y, x);
   check_like("rms_norm_backward", "d_x", out.d_x, x);
   const auto kernel = context.kernels->train_rows->rms_norm_backward;
-  each_row_summing(x, out.d_weight, nullptr, workspace, context,
-                   [&](int64_t r, float* d_weight, float*) {
-                     kernel(x.row<float>(r), w.weight, w.epsilon, d_y.row<float>(r), x.columns,
-                            out.d_x.row<float>(r), d_weight);
-                   });
+  each_row_backward(
+      x, out, workspace, context, [&](int64_t r, float* d_x, float* d_weight, float*) {
+        kernel(x.row<float>(r), w.weight, w.epsilon, d_y.row<float>(r), x.columns, d_x, d_weight);
+      });
 }
 
 void layer_norm_backward(const Tensor& x, const NormWeights& w, const Tensor& d_y,
@@ -77,12 +81,11 @@ void layer_norm_backward(const Tensor& x, const NormWeights& w, const Tensor& d_
   check_like("layer_norm_backward", "d_y", d_y, x);
   check_like("layer_norm_backward", "d_x", out.d_x, x);
   const auto kernel = context.kernels->train_rows->layer_norm_backward;
-  each_row_summing(x, out.d_weight, out.d_bias, workspace, context,
-                   [&](int64_t r, float* d_weight, float* d_bias) {
-                     kernel(x.row<float>(r), w.weight, w.epsilon, d_y.row<float>(r), x.columns,
-                            out.d_x.row<float>(r), d_weight,
-                            out.d_bias == nullptr ? nullptr : d_bias);
-                   });
+  each_row_backward(x, out, workspace, context,
+                    [&](int64_t r, float* d_x, float* d_weight, float* d_bias) {
+                      kernel(x.row<float>(r), w.weight, w.epsilon, d_y.row<float>(r), x.columns,
+                             d_x, d_weight, out.d_bias == nullptr ? nullptr : d_bias);
+                    });
 }
 
 }  // namespace strata

@@ -21,12 +21,14 @@ void rms_norm_forward(const Tensor& x, const NormWeights& w, const Tensor& y,
 void layer_norm_forward(const Tensor& x, const NormWeights& w, const Tensor& y,
                         const OpContext& context);
 
-// d_x is overwritten and may be d_y; d_weight and d_bias [D] are added to, either may be nullptr.
+// d_x is overwritten and may be d_y, or added to (then it is not d_y); d_weight and d_bias [D] are
+// added to, either may be nullptr.
 // Rows are summed in blocks of 64 in order, blocks in order: the same bits with any threads.
 struct NormGradients {
   Tensor d_x;
   float* d_weight = nullptr;
   float* d_bias = nullptr;
+  bool add_to_d_x = false;
 };
 void rms_norm_backward(const Tensor& x, const NormWeights& w, const Tensor& d_y,
                        const NormGradients& out, Workspace& workspace, const OpContext& context);

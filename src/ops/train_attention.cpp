@@ -1,9 +1,12 @@
 #include "ops/train_attention.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cmath>
 
 #include "base/error.h"
+#include "base/philox.h"
 #include "kernels/train_attention.h"
 
 namespace strata {
@@ -50,6 +53,12 @@ void check(const char* op, const Tensor& q, const Tensor& k, const Tensor& v, co
   if (saved.stride < q.rows)
     fail(ErrorCode::invalid_argument, "{}: saved has room for {} rows, q has {}", op, saved.stride,
          q.rows);
+  const float p = heads.dropout.probability;
+  if (!(p >= 0 && p < 1) || heads.dropout.place >= 1u << 28)
+    fail(ErrorCode::invalid_argument, "{}: dropout has probability {} and place {}", op, p,
+         heads.dropout.place);
+  if (p > 0 && (heads.heads > 1 << 12 || k.rows > 1 << 23))
+    fail(ErrorCode::invalid_argument, "{}: dropout takes at most 4096 heads and 8388608 keys", op);
   for (const AttentionSequence& s : visible.sequences) {
     if (s.first_query < 0 || s.queries < 0 || s.first_query + s.queries > q.rows)
       fail(ErrorCode::invalid_argument, "{}: a sequence has queries [{}, {}), q has {} rows", op,
@@ -84,6 +93,49 @@ struct Pairs {
   }
 };
 
+// Draws which weights of one head are kept.
+class WeightMask {
+ public:
+  WeightMask(const DropoutMask& mask, int64_t head)
+      : key_{static_cast<uint32_t>(mask.seed), static_cast<uint32_t>(mask.seed >> 32)},
+        step_(mask.step),
+        purpose_(static_cast<uint32_t>(RandomPurpose::dropout) | mask.place << 4),
+        head_(static_cast<uint32_t>(head) << 20),
+        limit_(limit(mask.probability)) {}
+
+  static uint32_t limit(float probability) {
+    return static_cast<uint32_t>(std::lround(double{probability} * 65536));
+  }
+  static float scale(float probability) {
+    return 65536.0f / static_cast<float>(65536 - limit(probability));
+  }
+  // Of row `row`, keys [first, first + 8 bytes) of the sequence, first a multiple of 8.
+  void fill(int64_t row, int64_t first, int64_t bytes, uint8_t* out) const {
+    for (int64_t b = 0; b < bytes; ++b) {
+      const auto words = philox4x32({static_cast<uint32_t>(first / 8 + b) + head_, step_, purpose_,
+                                     static_cast<uint32_t>(row)},
+                                    key_);
+      uint32_t bits = 0;
+      for (uint32_t i = 0; i < 4; ++i) {
+        bits |= static_cast<uint32_t>((words[i] & 0xffffu) >= limit_) << (2 * i);
+        bits |= static_cast<uint32_t>((words[i] >> 16) >= limit_) << (2 * i + 1);
+      }
+      out[b] = static_cast<uint8_t>(bits);
+    }
+  }
+
+ private:
+  std::array<uint32_t, 2> key_;
+  uint32_t step_, purpose_, head_, limit_;
+};
+
+// Bytes of one row's mask: kernels read whole tiles of 16 keys.
+int64_t mask_bytes(int64_t keys) { return 2 * ceil_div(keys, 16); }
+// Floats that hold the masks of `rows` rows of `keys` keys.
+int64_t mask_floats(const AttentionHeads& heads, int64_t rows, int64_t keys) {
+  return heads.dropout.probability > 0 ? ceil_div(rows * mask_bytes(keys), 64) * 16 : 0;
+}
+
 // Calls fn(index, thread) for each index < count on whichever thread is free.
 template <typename Fn>
 void run_each(ThreadPool& pool, int64_t count, const Fn& fn) {
@@ -116,7 +168,10 @@ void train_attention_forward(const Tensor& q, const Tensor& k, const Tensor& v,
   ThreadPool& pool = *context.pool;
   const Pairs pairs{visible, heads};
   const int Dh = heads.head_size;
-  const int64_t scratch_floats = forward_scratch_floats(Dh);
+  int64_t all_keys = 0;
+  for (const AttentionSequence& s : visible.sequences) all_keys = std::max(all_keys, s.keys);
+  const int64_t block_floats = ceil_div(forward_scratch_floats(Dh), 16) * 16;
+  const int64_t scratch_floats = block_floats + mask_floats(heads, kForwardQueries, all_keys);
 
   // Heads in groups whose packed keys and values fit together.
   for (int64_t first = 0, last; first < pairs.count(); first = last) {
@@ -179,6 +234,16 @@ void train_attention_forward(const Tensor& q, const Tensor& k, const Tensor& v,
       block.max = saved.max + head * saved.stride + row;
       block.sum = saved.sum + head * saved.stride + row;
       block.scratch = scratch + thread * scratch_floats;
+      if (heads.dropout.probability > 0) {
+        auto* bits = reinterpret_cast<uint8_t*>(block.scratch + block_floats);
+        block.kept = {bits, mask_bytes(s.keys), WeightMask::scale(heads.dropout.probability)};
+        const WeightMask mask(heads.dropout, head);
+        for (int i = 0; i < block.queries; ++i) {
+          const int64_t from = std::max(block.begin[i], 0) / 8;
+          mask.fill(row + i, 8 * from, ceil_div(block.end[i], 8) - from,
+                    bits + i * block.kept.stride + from);
+        }
+      }
       kernels.forward(block);
     });
   }
@@ -188,9 +253,10 @@ namespace {
 
 // What one thread needs for one head of the longest sequence.
 struct BackwardScratch {
-  int64_t q, d_y, d_q, sums, d_k, d_v, block, total;
+  int64_t q, d_y, d_q, sums, d_k, d_v, block, mask, total;
 };
-BackwardScratch backward_scratch(int64_t queries, int64_t keys, int head_size) {
+BackwardScratch backward_scratch(int64_t queries, int64_t keys, const AttentionHeads& heads) {
+  const int head_size = heads.head_size;
   BackwardScratch s{};
   const int64_t stride = packed_stride(head_size);
   // Each part begins on a cache line.
@@ -202,7 +268,8 @@ BackwardScratch backward_scratch(int64_t queries, int64_t keys, int head_size) {
   s.d_v = s.d_k + keys * stride;
   s.sums = s.d_v + keys * stride;
   s.block = line(s.sums + 3 * queries);
-  s.total = line(s.block + backward_scratch_floats(head_size));
+  s.mask = line(s.block + backward_scratch_floats(head_size));
+  s.total = s.mask + mask_floats(heads, queries, kBackwardTokens);
   return s;
 }
 
@@ -232,7 +299,7 @@ void train_attention_backward(const Tensor& q, const Tensor& k, const Tensor& v,
     most_queries = std::max(most_queries, s.queries);
     most_keys = std::max(most_keys, s.keys);
   }
-  const BackwardScratch part = backward_scratch(most_queries, most_keys, Dh);
+  const BackwardScratch part = backward_scratch(most_queries, most_keys, heads);
   const int threads = context.pool->threads();
   float* memory = workspace.floats(part.total *
                                    std::min<int64_t>(threads, std::max<int64_t>(pairs.count(), 1)));
@@ -287,6 +354,15 @@ void train_attention_backward(const Tensor& q, const Tensor& k, const Tensor& v,
           block.keys = static_cast<int>(std::min<int64_t>(kBackwardTokens, s.keys - key));
           block.d_k = scratch + part.d_k + key * stride;
           block.d_v = scratch + part.d_v + key * stride;
+          if (heads.dropout.probability > 0) {
+            const int64_t row_bytes = mask_bytes(kBackwardTokens);
+            auto* bits = reinterpret_cast<uint8_t*>(scratch + part.mask);
+            block.kept = {bits, row_bytes, WeightMask::scale(heads.dropout.probability)};
+            const WeightMask mask(heads.dropout, head);
+            for (int64_t n = 0; n < s.queries; ++n)
+              if (block.begin[n] < key + block.keys && block.end[n] > key)
+                mask.fill(row + n, key, row_bytes, bits + n * row_bytes);
+          }
           kernels.backward(block);
         }
         kernels.unpack(block.d_q, s.queries, Dh, heads.scale, out.d_q.row<float>(row) + head * Dh,

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "ops/context.h"
+#include "ops/dropout.h"
 #include "ops/workspace.h"
 #include "tensor/tensor.h"
 
@@ -38,6 +39,11 @@ struct AttentionHeads {
   int kv_heads = 0;  // Hk, divides H; columns of k and v: Hk Dh. Query head h reads h / (H / Hk)
   int head_size = 0;
   float scale = 1;
+  // Of the weights, after softmax. The weight of row n of q and key t of its sequence in head h has
+  // 16 of the bits of the Philox block with key = seed and counter {t / 8 + h 2^20, step, purpose
+  // dropout | place << 4, n}: bits 16 (t % 2) on of word t % 8 / 2; kept where they are >=
+  // round(p 2^16), so p is a multiple of 2^-16. At most 2^23 keys and 2^12 heads.
+  DropoutMask dropout = {};
 };
 
 // y [N, H Dh] = softmax(scale q k^T) v per head; rows no sequence names are left alone. Saves what

@@ -263,6 +263,84 @@ TEST_P(TrainAttention, LargeScoresNeitherOverflowNorVanish) {
     for (const float x : result) EXPECT_TRUE(std::isfinite(x));
 }
 
+// Equal scores and one value per key show which weights are kept; with that mask the formulas in
+// f64 give the results and gradients of other operands.
+TEST_P(TrainAttention, DropoutKeepsWeightsByItsMask) {
+  constexpr int T = 150, D = 160, H = 2;
+  const AttentionHeads heads{H, 1, D, 0.1f, {0.3f, 77, 5, 9}};
+  ThreadPool pool(1), three(3);
+  const OpContext context = this->context(pool);
+  Case shown(heads, {{0, T, 0, T}}, AttentionMask::causal, 0);
+  std::fill_n(shown.q->data(), T * H * D, 0.0f);
+  std::fill_n(shown.v->data(), T * D, 0.0f);
+  for (int t = 0; t < T; ++t) shown.v->data()[t * D + t] = 1;
+  shown.run(context, false);
+  std::vector<double> mask(static_cast<size_t>(H * T * T), 0.0);  // 0 or 1 / (1 - p)
+  int kept = 0;
+  for (int h = 0; h < H; ++h)
+    for (int i = 0; i < T; ++i)
+      for (int t = 0; t < T; ++t) {
+        const double w = double{shown.y->data()[(i * H + h) * D + t]} * (i + 1);
+        EXPECT_TRUE(w == 0 || (t <= i && std::abs(w - 1 / 0.7) < 1e-4)) << i << " " << t;
+        mask[static_cast<size_t>((h * T + i) * T + t)] = w;
+        kept += w > 0;
+      }
+  // Binomial: 22,650 draws of 0.7, within five standard deviations of 69.
+  EXPECT_NEAR(kept, 15855, 345);
+
+  Case c(heads, {{0, T, 0, T}}, AttentionMask::causal, 0);
+  c.run(context);
+  std::vector<double> y(T * H * D), d_q(T * H * D), d_k(T * D), d_v(T * D);
+  const auto at = [](const std::unique_ptr<Guarded>& m, int row, int columns, int column) {
+    return double{m->data()[row * columns + column]};
+  };
+  for (int h = 0; h < H; ++h)
+    for (int i = 0; i < T; ++i) {
+      const auto wide = static_cast<size_t>((i * H + h) * D);
+      std::vector<double> p(static_cast<size_t>(i) + 1), d_p(p.size());
+      double sum = 0, delta = 0;
+      for (int t = 0; t <= i; ++t) {
+        double s = 0;
+        for (int d = 0; d < D; ++d) s += at(c.q, i, H * D, h * D + d) * at(c.k, t, D, d);
+        sum += p[static_cast<size_t>(t)] = std::exp(double{heads.scale} * s);
+      }
+      for (int t = 0; t <= i; ++t) {
+        const auto key = static_cast<size_t>(t);
+        const double m = mask[static_cast<size_t>((h * T + i) * T + t)];
+        p[key] /= sum;
+        for (int d = 0; d < D; ++d) {
+          const double d_y = at(c.d_y, i, H * D, h * D + d);
+          y[wide + static_cast<size_t>(d)] += m * p[key] * at(c.v, t, D, d);
+          d_v[key * D + static_cast<size_t>(d)] += m * p[key] * d_y;
+          d_p[key] += m * d_y * at(c.v, t, D, d);
+        }
+        delta += p[key] * d_p[key];
+      }
+      for (int t = 0; t <= i; ++t) {
+        const auto key = static_cast<size_t>(t);
+        const double d_s = double{heads.scale} * p[key] * (d_p[key] - delta);
+        for (int d = 0; d < D; ++d) {
+          d_q[wide + static_cast<size_t>(d)] += d_s * at(c.k, t, D, d);
+          d_k[key * D + static_cast<size_t>(d)] += d_s * at(c.q, i, H * D, h * D + d);
+        }
+      }
+    }
+  const auto expect_close = [](const std::vector<float>& got, const std::vector<double>& want,
+                               const char* what) {
+    double largest = 0;
+    for (const double w : want) largest = std::max(largest, std::abs(w));
+    for (size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(double{got[i]}, want[i], 2e-5 * largest) << what << " " << i;
+  };
+  expect_close(c.y->values(), y, "y");
+  expect_close(c.d_q->values(), d_q, "d_q");
+  expect_close(c.d_k->values(), d_k, "d_k");
+  expect_close(c.d_v->values(), d_v, "d_v");
+  Case again(heads, {{0, T, 0, T}}, AttentionMask::causal, 0);
+  again.run(this->context(three));
+  EXPECT_EQ(again.results(), c.results());
+}
+
 TEST_P(TrainAttention, RefusesWhatDoesNotFit) {
   ThreadPool pool(1);
   const auto message = [&](Case& c) -> std::string {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "report/bar_chart.h"
+#include "report/line_chart.h"
 #include "report/text_table.h"
 
 namespace strata {
@@ -83,6 +84,35 @@ TEST(BarChart, NamesAFileThatCannotBeWritten) {
     EXPECT_NE(std::string(e.what()).find("/no-such-folder/chart.png"), std::string::npos);
   }
   EXPECT_THROW(write_png({"t", "", "all", std::vector<Bar>(1001)}, "x.png"), Error);
+}
+
+TEST(LineChart, TicksAreRoundAndCoverTheRange) {
+  EXPECT_EQ(round_ticks(0, 10, 5), (std::vector<double>{0, 2, 4, 6, 8, 10}));
+  EXPECT_EQ(round_ticks(-1, 1, 4), (std::vector<double>{-1, -0.5, 0, 0.5, 1}));
+  EXPECT_EQ(round_ticks(1.4, 4.3, 6), (std::vector<double>{1.5, 2, 2.5, 3, 3.5, 4}));
+}
+
+// A falling line: blue at the left stands higher than at the right; points without a value do not
+// matter.
+TEST(LineChart, DrawsItsLineWhereTheValuesAre) {
+  const ChartFile file;
+  write_line_chart({"loss", "", "step", "nats", {{"train", {0, 1, 2, 3}, {4, NAN, 2, 1}}}}, file.path);
+  cairo_surface_t* picture = cairo_image_surface_create_from_png(file.path.c_str());
+  ASSERT_EQ(cairo_surface_status(picture), CAIRO_STATUS_SUCCESS);
+  const auto first_blue = [&](int x) {
+    for (int y = 90; y < cairo_image_surface_get_height(picture); ++y) {
+      const unsigned char* pixel = cairo_image_surface_get_data(picture) +
+                                   int64_t{y} * cairo_image_surface_get_stride(picture) + 4 * x;
+      if (pixel[0] > 150 && pixel[2] < 80) return y;
+    }
+    return -1;
+  };
+  const int left = first_blue(200), right = first_blue(800);
+  cairo_surface_destroy(picture);
+  EXPECT_GT(left, 0);
+  EXPECT_GT(right, left + 100);
+  const LineChart uneven{"", "", "", "", {{"a", {1, 2}, {1}}}};
+  EXPECT_THROW(write_line_chart(uneven, file.path), Error);
 }
 
 }  // namespace

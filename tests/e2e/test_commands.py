@@ -11,7 +11,7 @@ import pytest
 from conftest import require_case, require_model
 
 GREEDY = "alpha beta😀 gamma delta epsilon"
-COMMANDS = ["serve", "chat", "run", "tokenize", "inspect", "models", "eval", "bench", "doctor"]
+COMMANDS = ["serve", "chat", "run", "tokenize", "inspect", "models", "eval", "tokenizer", "train", "bench", "explain", "doctor"]
 
 
 def run(strata, *arguments, **options):

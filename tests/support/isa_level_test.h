@@ -11,7 +11,7 @@
 namespace strata {
 
 // A test that runs for each instruction-set level, and is skipped at one this machine lacks.
-class IsaLevelTest : public testing::TestWithParam<IsaLevel> {
+class IsaLevelTest : public ::testing::TestWithParam<IsaLevel> {
  protected:
   void SetUp() override {
     const auto levels = available_isa_levels(detect_cpu_features());

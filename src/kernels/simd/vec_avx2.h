@@ -41,6 +41,11 @@ inline Vec if_less(Vec a, Vec b, Vec yes, Vec no) {
 inline bool any_less(Vec a, Vec b) {
   return _mm256_movemask_ps(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)) != 0;
 }
+inline Vec keep_lanes(Vec a, uint32_t bits) {
+  const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256i set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), lane);
+  return {_mm256_and_ps(a.v, _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, lane)))};
+}
 inline Vec abs(Vec a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }
 inline Vec square_root(Vec a) { return {_mm256_sqrt_ps(a.v)}; }
 inline Vec scale_by_power(Vec x, Vec biased) {

@@ -58,6 +58,12 @@ inline bool any_less(Vec a, Vec b) {
   const LaneMask less = a.v < b.v;
   return (less[0] | less[1] | less[2] | less[3]) != 0;
 }
+// Lane i of a where bit i of `bits` is set, else 0.
+inline Vec keep_lanes(Vec a, uint32_t bits) {
+  for (int i = 0; i < Vec::kLanes; ++i)
+    if ((bits >> i & 1u) == 0) a.v[i] = 0;
+  return a;
+}
 inline Vec abs(Vec a) { return {(Lanes)((LaneBits)a.v & 0x7fffffffu)}; }
 inline Vec square_root(Vec a) {
   for (int i = 0; i < Vec::kLanes; ++i) a.v[i] = __builtin_sqrtf(a.v[i]);

@@ -1,4 +1,4 @@
-#include "engine/rope_table.h"
+#include "exec/rope_table.h"
 
 #include <cmath>
 

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "bench/attention_weights.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
+
+namespace strata {
+
+// Queries, keys and values of one layer for one text, and what attention makes of them.
+struct ExplainedAttention {
+  std::string model;  // a name, or what the random projections are
+  int layer = 0;
+  std::vector<std::string> tokens;  // [T], as they are shown
+  AttentionShape shape;
+  double scale = 1;
+  AttentionSteps steps;
+};
+
+// Of a model's layer (negative: from the last), in double precision. Throws
+// Error{invalid_argument} for a text of no tokens or more than 128, or a layer the model lacks.
+ExplainedAttention explain_model_attention(const Model& model, const Tokenizer& tokenizer,
+                                           const std::string& text, int layer);
+// Of fresh random projections of random word vectors: the mechanism without a meaning.
+ExplainedAttention explain_random_attention(const std::string& text, int heads, int head_size,
+                                            uint64_t seed, AttentionView view);
+
+// A query and the key it looks at most, itself and the first token aside.
+struct AttentionLink {
+  int64_t head = 0, query = 0, key = 0;
+  double weight = 0;
+};
+// The `count` strongest, one per query and head.
+std::vector<AttentionLink> strongest_links(const ExplainedAttention& a, size_t count);
+
+// Shapes, scores, scaling, weights and the strongest links, as text; tables of at most 12 tokens.
+std::string attention_text(const ExplainedAttention& a, int64_t head);
+// attention_heatmap.png (one head, with numbers), multihead_comparison.png and attention.html.
+void write_attention_pictures(const ExplainedAttention& a, int64_t head,
+                              const std::filesystem::path& folder);
+
+}  // namespace strata

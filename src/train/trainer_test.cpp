@@ -1,0 +1,278 @@
+// Whole runs: they learn, and neither threads, interruptions, a kill, a half-written checkpoint nor
+// a full disk change what they compute.
+#include "train/trainer.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "base/error.h"
+#include "model/test_models.h"
+#include "text/tokenizer_json.h"
+#include "train/character_tokenizer.h"
+
+namespace strata {
+namespace {
+
+std::string some_text() {
+  std::string text;
+  for (int i = 0; i < 120; ++i) text += "the cat sat on the mat. the dog sat on the log.\n";
+  return text;
+}
+
+TrainConfig small_config() {
+  TrainConfig c;
+  c.layers = 1;
+  c.heads = 2;
+  c.hidden = 32;
+  c.context = 16;
+  c.batch = 4;
+  c.steps = 30;
+  c.warmup = 3;
+  c.lr = 5e-3;
+  c.dropout = 0.1;
+  c.accumulation = 2;
+  c.eval_every = 10;
+  return c;
+}
+
+struct TrainRun {
+  explicit TrainRun(TrainerOptions o) : options(std::move(o)) {
+    const std::string text = some_text();
+    json = character_tokenizer_json(text);
+    tokenizer = tokenizer_from_json({"test", json, {}, {}, {}});
+    trainer = std::make_unique<Trainer>(
+        options, make_token_data(text, *tokenizer, 0.1, options.config.context), *tokenizer, json);
+  }
+  std::vector<float> weights() const {
+    std::vector<float> all;
+    for (const Parameter& p : trainer->parameters().all())
+      all.insert(all.end(), p.value, p.value + p.size());
+    return all;
+  }
+  TrainerOptions options;
+  std::string json;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<Trainer> trainer;
+};
+
+TrainerOptions in(const std::filesystem::path& out) {
+  TrainerOptions o;
+  o.config = small_config();
+  o.out = out;
+  return o;
+}
+
+std::string content(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Lines without what depends on the clock.
+std::vector<std::string> results(const std::filesystem::path& metrics) {
+  std::ifstream file(metrics);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    Json j = parse_json(line);
+    j.erase("tokens_per_second");
+    lines.push_back(to_json_text(j));
+  }
+  return lines;
+}
+
+TEST(Trainer, LearnsAndKeepsItsRecord) {
+  const testing::TemporaryFolder folder;
+  TrainerOptions o = in(folder.path());
+  o.config.steps = 150;
+  o.config.dropout = 0;
+  std::vector<double> validation;
+  o.on_step = [&](const StepReport& r) {
+    if (std::isfinite(r.validation_loss)) validation.push_back(r.validation_loss);
+  };
+  o.sample = [](const Model&) { return "a sample"; };
+  TrainRun run(o);
+  EXPECT_EQ(run.trainer->run(), TrainEnd::done);
+  ASSERT_EQ(validation.size(), 15u);
+  EXPECT_GT(validation.front(), 1.5);  // log 18 = 2.9 of nothing learnt
+  EXPECT_LT(validation.back(), 0.6);
+  EXPECT_NEAR(run.trainer->validate(), validation.back(), 1e-12);
+  EXPECT_NEAR(run.trainer->validate_random_windows(), validation.back(), 0.2);
+  EXPECT_EQ(run.trainer->state().tokens, 150 * 2 * 4 * 16);
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json", "loss_curve.png",
+                           "metrics.jsonl", "samples.txt"})
+    EXPECT_TRUE(std::filesystem::exists(folder.path() / name)) << name;
+  EXPECT_EQ(results(folder.path() / "metrics.jsonl").size(), 16u + 15u);
+}
+
+TEST(Trainer, ThreadsChangeNoBit) {
+  TrainerOptions o = in("");
+  o.config.steps = 5;
+  TrainRun one(o);
+  o.threads = 2;
+  TrainRun two(o);
+  EXPECT_EQ(one.trainer->run(), TrainEnd::done);
+  EXPECT_EQ(two.trainer->run(), TrainEnd::done);
+  EXPECT_EQ(one.weights(), two.weights());
+}
+
+TEST(Trainer, ARunInPiecesIsTheRunInOnePiece) {
+  const testing::TemporaryFolder whole_folder, folder;
+  TrainRun whole(in(whole_folder.path()));
+  whole.trainer->run();
+  TrainerOptions o = in(folder.path());
+  int steps = 0;
+  o.stop = [&] { return ++steps == 7; };
+  EXPECT_EQ(TrainRun(o).trainer->run(), TrainEnd::stopped);
+  o.stop = {};
+  o.max_minutes = 1e-9;
+  o.resume = true;
+  EXPECT_EQ(TrainRun(o).trainer->run(), TrainEnd::time_is_up);
+  o.max_minutes = 0;
+  TrainRun last(o);
+  EXPECT_EQ(last.trainer->state().step, 8);
+  EXPECT_EQ(last.trainer->run(), TrainEnd::done);
+  EXPECT_EQ(last.weights(), whole.weights());
+  EXPECT_EQ(results(folder.path() / "metrics.jsonl"),
+            results(whole_folder.path() / "metrics.jsonl"));
+  EXPECT_EQ(content(folder.path() / "model.safetensors"),
+            content(whole_folder.path() / "model.safetensors"));
+}
+
+TEST(Trainer, AKilledRunGoesOnBitForBit) {
+  const testing::TemporaryFolder whole_folder, folder;
+  TrainerOptions o = in(whole_folder.path());
+  o.config.save_every = 1;
+  TrainRun whole(o);
+  whole.trainer->run();
+  o.out = folder.path();
+  for (int kill_number = 0; kill_number < 3; ++kill_number) {
+    const pid_t child = fork();
+    if (child == 0) {
+      TrainRun run(o);
+      o.resume = true;
+      run.trainer->run();
+      _exit(0);
+    }
+    // Somewhere in its steps and saves, once it has got on.
+    const auto before = latest_checkpoint(folder.path());
+    for (int i = 0; i < 5000 && latest_checkpoint(folder.path()) == before; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::microseconds(1500 * kill_number));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    o.resume = true;
+  }
+  // As a kill in the middle of a save leaves it.
+  std::filesystem::create_directories(folder.path() / "trainer" / ".unfinished-step-00000099");
+  TrainRun last(o);
+  EXPECT_GT(last.trainer->state().step, 0);
+  last.trainer->run();
+  EXPECT_EQ(last.weights(), whole.weights());
+  EXPECT_EQ(results(folder.path() / "metrics.jsonl"),
+            results(whole_folder.path() / "metrics.jsonl"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "trainer" / ".unfinished-step-00000099"));
+}
+
+// A limit on the size of files stands for the full disk: writing fails half-way.
+TEST(Trainer, AFullDiskLeavesTheOldCheckpoint) {
+  const testing::TemporaryFolder folder;
+  TrainerOptions o = in(folder.path());
+  rlimit old_limit{};
+  getrlimit(RLIMIT_FSIZE, &old_limit);
+  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
+  o.stop = [&, steps = 0]() mutable {
+    if (++steps == 15) {
+      const rlimit small{20'000, old_limit.rlim_max};
+      setrlimit(RLIMIT_FSIZE, &small);
+    }
+    return false;
+  };
+  TrainRun run(o);
+  ErrorCode code = ErrorCode::internal;
+  std::string message;
+  try {
+    run.trainer->run();
+  } catch (const Error& e) {
+    code = e.code();
+    message = e.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &old_limit);
+  signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(code, ErrorCode::resource_exhausted) << message;
+  EXPECT_NE(message.find("model.safetensors"), std::string::npos) << message;
+  ASSERT_TRUE(latest_checkpoint(folder.path()).has_value());
+  EXPECT_EQ(latest_checkpoint(folder.path())->filename(), "step-00000010");
+  o.stop = {};
+  o.resume = true;
+  TrainRun last(o);
+  last.trainer->run();
+  const testing::TemporaryFolder whole_folder;
+  TrainRun whole(in(whole_folder.path()));
+  whole.trainer->run();
+  EXPECT_EQ(last.weights(), whole.weights());
+}
+
+TEST(Trainer, KeepsAsManyCheckpointsAsAsked) {
+  const testing::TemporaryFolder folder;
+  TrainerOptions o = in(folder.path());
+  o.keep = 2;
+  TrainRun(o).trainer->run();
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "trainer"))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"step-00000020", "step-00000030"}));
+}
+
+template <typename Fn>
+std::string message(Fn fn) {
+  try {
+    fn();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Trainer, ALossThatIsNoNumberStopsTheRun) {
+  const testing::TemporaryFolder folder;
+  TrainerOptions o = in(folder.path());
+  o.config.save_every = 1;
+  o.config.lr = 1e30;
+  o.config.warmup = 0;
+  o.config.clip = 0;
+  const std::string text = message([&] { TrainRun(o).trainer->run(); });
+  EXPECT_EQ(text.rfind("train: step ", 0), 0u) << text;
+  EXPECT_NE(text.find("is not finite; the last good checkpoint is "), std::string::npos) << text;
+}
+
+TEST(Trainer, FoldersAreNotMixedUp) {
+  const testing::TemporaryFolder folder;
+  TrainerOptions o = in(folder.path());
+  o.resume = true;
+  EXPECT_EQ(message([&] { TrainRun{o}; }),
+            "train: " + folder.path().string() + " has no checkpoint to resume from");
+  o.resume = false;
+  TrainRun(o).trainer->run();
+  EXPECT_EQ(message([&] { TrainRun{o}; }),
+            "train: " + folder.path().string() +
+                " has a run already (step-00000030); give --resume or another folder");
+  // A checkpoint that is broken is named.
+  o.resume = true;
+  std::ofstream(*latest_checkpoint(folder.path()) / "state.json") << "{\"format\":1}";
+  EXPECT_NE(message([&] { TrainRun{o}; }).find("state.json: "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,45 @@
+"""strata explain: numbers that can be checked by hand, pictures, what is refused."""
+import json
+import subprocess
+
+from conftest import require_case
+
+
+def run(strata, *arguments):
+    return subprocess.run([strata, "explain", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+
+
+def test_online_softmax(strata):
+    done = run(strata, "online-softmax", "--json")
+    result = json.loads(done.stdout)
+    assert [round(p, 3) for p in result["softmax"]] == [0.232, 0.085, 0.631, 0.052]
+    assert [s["max"] for s in result["steps"]] == [2, 3]
+    text = run(strata, "online-softmax").stdout
+    assert "0.232, 0.085, 0.631, 0.052" in text
+
+
+def test_attention_of_random_projections_and_of_a_model(strata, tmp_path):
+    for model in ([], [require_case("common/chain.gguf")]):
+        out = tmp_path / f"pictures{len(model)}"
+        result = json.loads(run(strata, "attention", *model, "--text", "the cat sat on it", "--out", out, "--json").stdout)
+        for head in result["weights"]:
+            for i, row in enumerate(head):
+                assert abs(sum(row) - 1) < 1e-9 and all(w == 0 for w in row[i + 1:])
+        assert {p.name for p in out.iterdir()} == {"attention_heatmap.png", "multihead_comparison.png", "attention.html"}
+    text = run(strata, "attention").stdout
+    assert "Strongest links:" in text and " -> " in text
+
+
+def test_sampling(strata):
+    done = run(strata, "sampling", require_case("common/chain.gguf"), "-p", "hi", "--json")
+    result = json.loads(done.stdout)
+    distributions = result["distributions"]
+    assert distributions["greedy"][0] == 1 and sum(distributions["top-k 5"][5:]) == 0
+    assert distributions["temperature 0.1"][0] >= distributions["temperature 1"][0] >= distributions["temperature 1.5"][0]
+
+
+def test_refused(strata):
+    assert run(strata, "attention", "--head", 99).returncode == 2
+    assert run(strata, "attention", "--text", "").returncode == 2
+    assert run(strata, "attention", "--layer", 1).returncode == 2
+    assert run(strata, "sampling").returncode == 2
