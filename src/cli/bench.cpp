@@ -12,6 +12,7 @@
 #include "bench/load.h"
 #include "bench/result.h"
 #include "bench/roofline.h"
+#include "cli/bench_serve.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
 #include "engine/config_hash.h"
@@ -434,6 +435,7 @@ void add_bench(CLI::App& app, Run& run) {
                 add_model(command, flags);
                 add_repeats(command, flags);
               });
+  add_bench_serve(bench, run);
 }
 
 }  // namespace strata::cli

@@ -44,6 +44,7 @@ void add_inspect(CLI::App& app, Run& run);
 void add_models(CLI::App& app, Run& run);
 void add_eval(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
+void add_verify(CLI::App& app, Run& run);
 void add_doctor(CLI::App& app, Run& run);
 
 // True once SIGINT or SIGTERM came; a second one ends the process at once. Set up by main.

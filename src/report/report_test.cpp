@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "report/bar_chart.h"
+#include "report/line_chart.h"
 #include "report/text_table.h"
 
 namespace strata {
@@ -66,6 +67,42 @@ TEST(BarChart, BarsAreAsLongAsTheirShares) {
   ASSERT_EQ(lengths.size(), 2u);
   EXPECT_NEAR(lengths[0], 210, 2);
   EXPECT_NEAR(lengths[1], 420, 2);
+}
+
+// A line of the first colour from corner to corner: it is in the left half at the bottom and in the
+// right half at the top.
+TEST(LineChart, LinesGoWhereTheirNumbersSay) {
+  const ChartFile file;
+  write_line_chart({.title = "t",
+                    .x_label = "x",
+                    .y_label = "y",
+                    .lines = {{"rising", {{0, 0}, {NAN, 3}, {10, 5}}}}},
+                   file.path);
+  cairo_surface_t* picture = cairo_image_surface_create_from_png(file.path.c_str());
+  ASSERT_EQ(cairo_surface_status(picture), CAIRO_STATUS_SUCCESS);
+  const int width = cairo_image_surface_get_width(picture);
+  int last_x = 0, rows = 0;
+  // Below the legend, from the bottom up.
+  for (int y = cairo_image_surface_get_height(picture) - 70; y > 140; y -= 20) {
+    const unsigned char* row = cairo_image_surface_get_data(picture) +
+                               int64_t{y} * cairo_image_surface_get_stride(picture);
+    for (int x = 0; x < width; ++x) {
+      if (row[4 * x] < 150 || row[4 * x + 2] > 40) continue;
+      EXPECT_GT(x, last_x);
+      last_x = x;
+      ++rows;
+      break;
+    }
+  }
+  cairo_surface_destroy(picture);
+  EXPECT_GT(rows, 10);
+  EXPECT_GT(last_x, width / 2);
+}
+
+TEST(LineChart, MarksAreRoundNumbers) {
+  EXPECT_EQ(axis_marks(10, 5), (std::vector<double>{0, 2, 4, 6, 8, 10}));
+  EXPECT_EQ(axis_marks(0.7, 8).size(), 8u);
+  EXPECT_THROW(write_line_chart({.lines = std::vector<Line>(9)}, "x.png"), Error);
 }
 
 TEST(BarChart, WithoutBarsItIsAPictureAllTheSame) {
