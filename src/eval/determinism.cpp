@@ -99,7 +99,7 @@ std::vector<GenerationRequest> watched(const Engine& engine) {
   for (size_t i = 0; i < std::size(sizes); ++i) {
     GenerationRequest r;
     r.prompt = random_prompt(engine, sizes[i], 100 + i);
-    r.max_tokens = 40;
+    r.max_tokens = 32;
     r.top_logprobs = 5;
     r.sampling.ignore_eos = true;
     r.sampling.seed = 1000 + i;
@@ -115,8 +115,8 @@ std::vector<GenerationRequest> watched(const Engine& engine) {
 
 GenerationRequest other(const Engine& engine, uint64_t number) {
   GenerationRequest r;
-  r.prompt = random_prompt(engine, 1 + static_cast<int64_t>(number * 37 % 90), 500 + number);
-  r.max_tokens = 4 + static_cast<int64_t>(number * 29 % 60);
+  r.prompt = random_prompt(engine, 1 + static_cast<int64_t>(number * 37 % 40), 500 + number);
+  r.max_tokens = 4 + static_cast<int64_t>(number * 29 % 24);
   r.sampling.seed = number;
   r.sampling.ignore_eos = true;
   return r;

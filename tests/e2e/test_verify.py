@@ -6,11 +6,11 @@ from conftest import require_case, require_model
 
 
 def test_determinism(strata):
-    done = subprocess.run([strata, "verify", "determinism", require_model("smollm2-135m"), "--json"], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([strata, "verify", "determinism", require_model("smollm2-135m"), "--json"], capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, (done.stdout, done.stderr)
     report = json.loads(done.stdout)
     assert report["equal"] is True and len(report["config_hash"]) == 64
-    assert all(row["equal"] and row["tokens"] >= 240 for row in report["rows"])
+    assert all(row["equal"] and row["tokens"] >= 200 for row in report["rows"])
     rows = {}
     for row in report["rows"]:
         rows.setdefault(row["what"], []).append(row)
