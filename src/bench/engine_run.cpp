@@ -120,6 +120,7 @@ std::unique_ptr<Engine> load_for_bench(const std::string& model, const EngineRun
   engine.context = tokens;
   engine.max_running = streams;
   engine.queue = std::max(engine.queue, streams);
+  engine.prefix_cache = false;  // repeats are to compute the same work again
   engine.progress = options.progress;
   auto loaded = Engine::load(model, engine);
   if (loaded->context_length() < tokens)

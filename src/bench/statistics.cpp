@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "base/error.h"
 
 namespace strata {
+
 namespace {
 
 double median_of(std::vector<double> values) {
@@ -16,6 +18,13 @@ double median_of(std::vector<double> values) {
 }
 
 }  // namespace
+
+double percentile(std::span<const double> sorted, double share) {
+  if (sorted.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const double rank = std::ceil(share * static_cast<double>(sorted.size()));
+  return sorted[static_cast<size_t>(
+      std::clamp(rank - 1, 0.0, static_cast<double>(sorted.size() - 1)))];
+}
 
 Summary summarize(std::span<const double> values) {
   if (values.empty())

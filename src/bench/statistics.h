@@ -15,4 +15,7 @@ struct Summary {
 // Error{invalid_argument} for none.
 Summary summarize(std::span<const double> values);
 
+// The smallest value that at least `share` (0..1) of the sorted values do not exceed; NaN for none.
+double percentile(std::span<const double> sorted, double share);
+
 }  // namespace strata

@@ -13,6 +13,7 @@
 #include "bench/result.h"
 #include "bench/roofline.h"
 #include "bench/train.h"
+#include "cli/bench_serve.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
 #include "engine/config_hash.h"
@@ -467,6 +468,7 @@ void add_bench(CLI::App& app, Run& run) {
                 add_model(command, flags);
                 add_repeats(command, flags);
               });
+  add_bench_serve(bench, run);
 }
 
 }  // namespace strata::cli

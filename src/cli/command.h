@@ -47,6 +47,7 @@ void add_tokenizer(CLI::App& app, Run& run);
 void add_train(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
 void add_explain(CLI::App& app, Run& run);
+void add_verify(CLI::App& app, Run& run);
 void add_doctor(CLI::App& app, Run& run);
 
 // True once SIGINT or SIGTERM came; a second one ends the process at once. Set up by main.

@@ -84,6 +84,7 @@ int run_program(int argc, char** argv) {
   add_train(app, run);
   add_bench(app, run);
   add_explain(app, run);
+  add_verify(app, run);
   add_doctor(app, run);
   try {
     std::vector<std::string> arguments = with_config_file(app, {argv + 1, argv + argc});

@@ -28,6 +28,11 @@ struct ServeFlags {
   int max_running = 64;
   int batch_tokens = 512;
   int queue = 256;
+  std::string policy = "priority";
+  double itl_target_ms = 100;
+  std::string prefix_cache = "on";
+  std::string shared_prefix_file;
+  std::string memory_floor = "64MiB";
   std::string api_key_file;
   std::string tls_cert, tls_key;
   std::string cors;
@@ -85,6 +90,22 @@ server::ServerSettings server_settings(const ServeFlags& flags) {
   return settings;
 }
 
+EngineOptions serve_options(const ServeFlags& flags) {
+  EngineOptions options = engine_options(flags.engine);
+  options.max_running = flags.max_running;
+  options.batch_tokens = flags.batch_tokens;
+  options.queue = flags.queue;
+  options.policy = flags.policy == "fcfs"  ? Policy::fcfs
+                   : flags.policy == "sjf" ? Policy::sjf
+                                           : Policy::priority;
+  options.itl_target_seconds = flags.itl_target_ms / 1e3;
+  options.prefix_cache = flags.prefix_cache == "on";
+  if (!flags.shared_prefix_file.empty())
+    options.shared_prefix = read_file(flags.shared_prefix_file);
+  options.memory_floor = parse_size(flags.memory_floor, "--memory-floor");
+  return options;
+}
+
 // Loads each file once, whatever the number of names it is served under.
 std::vector<server::ServedModel> load_models(const ServeFlags& flags) {
   std::vector<server::ServedModel> models;
@@ -93,10 +114,7 @@ std::vector<server::ServedModel> load_models(const ServeFlags& flags) {
     std::shared_ptr<Engine>& engine = loaded[model.path];
     if (engine == nullptr) {
       LoadingBar bar(model.name, flags.global.quiet);
-      EngineOptions options = engine_options(flags.engine);
-      options.max_running = flags.max_running;
-      options.batch_tokens = flags.batch_tokens;
-      options.queue = flags.queue;
+      EngineOptions options = serve_options(flags);
       options.progress = [&](double share) {
         bar.show(share);
         stop_if_interrupted();
@@ -115,7 +133,9 @@ std::vector<server::ServedModel> load_models(const ServeFlags& flags) {
 int serve_command(const ServeFlags& flags) {
   set_log_format(flags.log == "json" ? LogFormat::json : LogFormat::text);
   if (flags.global.quiet) set_log_level(LogLevel::warning);
-  models_to_serve(flags);  // a wrong flag is told before the port is taken
+  // A wrong flag is told before the port is taken.
+  models_to_serve(flags);
+  serve_options(flags);
   server::Server server(server_settings(flags));
   server.set_models(load_models(flags));
   const bool ipv6 = flags.host.find(':') != std::string::npos;
@@ -158,6 +178,31 @@ void add_serve(CLI::App& app, Run& run) {
       ->capture_default_str();
   command.add_option("--queue", flags->queue, "requests that may wait; more get 429")
       ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command
+      .add_option("--policy", flags->policy,
+                  "whose prompt is read next: priority (then first come), fcfs (first come) or sjf "
+                  "(fewest tokens left); waiting moves everybody forward")
+      ->check(CLI::IsMember({"priority", "fcfs", "sjf"}))
+      ->capture_default_str();
+  command
+      .add_option("--itl-target-ms", flags->itl_target_ms,
+                  "while answers stream, prompts are read in chunks that keep the gap between two "
+                  "tokens below this, or below twice the gap without them")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command
+      .add_option("--prefix-cache", flags->prefix_cache,
+                  "on: prompts that begin like earlier ones of the same API key are not computed "
+                  "again")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  command.add_option("--shared-prefix", flags->shared_prefix_file,
+                     "a file with the beginning of prompts (or the system message of chats) that "
+                     "all API keys may share in the prefix cache");
+  command
+      .add_option("--memory-floor", flags->memory_floor,
+                  "with less free memory than this, new requests get 503; 0: never")
       ->capture_default_str();
   command.add_option(
       "--api-key-file", flags->api_key_file,

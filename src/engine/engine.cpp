@@ -7,6 +7,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/chat_prompt.h"
 #include "engine/engine_loop.h"
 #include "engine/memory_budget.h"
 #include "engine/model_files.h"
@@ -47,9 +48,14 @@ class LoadedEngine final : public Engine {
     options_.context = std::min(options_.context, serve->context_length());
 
     LoopOptions loop;
-    loop.max_running = options_.max_running;
-    loop.batch_tokens = std::max(options_.batch_tokens, options_.max_running);
+    loop.scheduler.max_running = options_.max_running;
+    loop.scheduler.batch_tokens = std::max(options_.batch_tokens, options_.max_running);
+    loop.scheduler.policy = options_.policy;
+    loop.scheduler.itl_target_seconds = options_.itl_target_seconds;
     loop.queue = options_.queue;
+    loop.memory_floor = options_.memory_floor;
+    loop.prefix_cache = options_.prefix_cache;
+    loop.shared_prefixes = shared_prefixes();
     loop.context_length = options_.context;
     loop_ = std::make_unique<EngineLoop>(*model_, *files_.tokenizer,
                                          find_end_tokens(files_, template_.get()), std::move(serve),
@@ -102,6 +108,23 @@ class LoadedEngine final : public Engine {
            "{}: the tokenizer has {} tokens, the embedding has rows for {}: they are not of one "
            "model",
            model_->path.string(), pieces, model_->config.vocabulary_size);
+  }
+
+  // The declared text as prompts begin with it: raw, and as the system message of a chat.
+  std::vector<std::vector<TokenId>> shared_prefixes() const {
+    std::vector<std::vector<TokenId>> out;
+    if (options_.shared_prefix.empty()) return out;
+    out.push_back(files_.tokenizer->encode(options_.shared_prefix, {ControlText::parse, true}));
+    if (template_ == nullptr) return out;
+    OrderedJson messages = OrderedJson::array();
+    messages.push_back({{"role", "system"}, {"content", options_.shared_prefix}});
+    messages.push_back({{"role", "user"}, {"content", ""}});
+    try {
+      out.push_back(chat_prompt(*this, std::move(messages)));
+    } catch (const Error& e) {
+      log_warning("--shared-prefix: not for chats: {}", e.what());
+    }
+    return out;
   }
 
   void check(const GenerationRequest& request) const {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "engine/request.h"
+#include "engine/scheduler.h"
 #include "model/model.h"
 #include "numeric/activations.h"
 #include "numeric/kv_type.h"
@@ -22,10 +23,15 @@ struct EngineOptions {
   uint64_t kv_memory = 0;  // bytes; 0: a quarter of free memory, at most 4 GiB
   KvType kv_type = KvType::f16;
   Activations activations = Activations::int8;
-  int max_running = 64;       // sequences in the batch
-  int batch_tokens = 512;     // rows of a step
-  int queue = 256;            // requests that wait
-  std::string chat_template;  // source text; empty: the model's own
+  int max_running = 64;    // sequences in the batch
+  int batch_tokens = 512;  // rows of a step
+  int queue = 256;         // requests that wait
+  Policy policy = Policy::priority;
+  double itl_target_seconds = 0.1;  // see SchedulerOptions
+  bool prefix_cache = true;
+  std::string shared_prefix;  // text that prompts of every key may share; empty: none
+  uint64_t memory_floor = uint64_t{64} << 20;  // bytes; with less free memory: Submit::memory_low
+  std::string chat_template;                   // source text; empty: the model's own
   bool strict = false;
   std::function<void(double)> progress;  // share of loading done, 0..1; may be empty
 };
@@ -40,11 +46,14 @@ struct EngineStats {
   int running = 0;  // requests
   int waiting = 0;
   int64_t pages_total = 0, pages_used = 0, pages_cached = 0;
-  double drain_tokens_per_second = 0;  // measured, for Retry-After
-  uint64_t ticks = 0;                  // loop turns; liveness
+  double drain_requests_per_second = 0;  // leaving the queue; measured, for Retry-After
+  uint64_t ticks = 0;                    // loop turns; liveness
+  uint64_t steps = 0, step_rows = 0;     // passes of the model and their rows
+  int64_t preemptions = 0;
+  int64_t prefix_hit_tokens = 0, prefix_miss_tokens = 0;  // of admitted prompts
 };
 
-enum class Submit : uint8_t { accepted, queue_full, draining };
+enum class Submit : uint8_t { accepted, queue_full, memory_low, draining };
 
 // A prompt that leaves no room to generate in the context. The message has both numbers.
 class ContextLengthError : public Error {

@@ -1,10 +1,13 @@
 #include "engine/engine_loop.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/memory_budget.h"
 
 namespace strata {
 namespace {
@@ -13,8 +16,10 @@ double seconds_between(EngineClock::time_point a, EngineClock::time_point b) {
   return std::chrono::duration<double>(b - a).count();
 }
 
-// How fast an old measurement of the drain rate is forgotten: half of it after about ten steps.
-constexpr double kRateMemory = 0.93;
+// Over this time the rate at which requests leave the queue is measured.
+constexpr double kDrainSeconds = 20;
+// Free memory is looked up this often.
+constexpr double kMemorySeconds = 0.25;
 // The loop turns at least this often, so that time-outs end and the liveness count rises.
 constexpr auto kIdleTurn = std::chrono::milliseconds(250);
 
@@ -28,7 +33,11 @@ EngineLoop::EngineLoop(const Model& model, const Tokenizer& tokenizer,
       end_tokens_(std::move(end_tokens)),
       exec_(std::move(exec)),
       options_(options),
-      step_(model_, end_tokens_, options.context_length) {
+      step_(model_, end_tokens_, options.context_length),
+      prefix_cache_(options.prefix_cache
+                        ? std::make_unique<PrefixCache>(exec_->kv(), options.shared_prefixes)
+                        : nullptr),
+      scheduler_(options.scheduler, exec_->kv(), prefix_cache_.get()) {
   publish_stats();
   thread_ = std::thread([this] { run(); });
 }
@@ -61,10 +70,10 @@ Submit EngineLoop::submit(GenerationRequest request, std::shared_ptr<ResultSink>
 
   const std::lock_guard lock(mutex_);
   if (draining_ || stopping_) return Submit::draining;
-  if (unadmitted_ >= options_.queue) return Submit::queue_full;
+  if (memory_low_) return Submit::memory_low;
+  if (stats_.waiting >= options_.queue) return Submit::queue_full;
   request_id = active->id = next_id_++;
   ++pending_;
-  ++unadmitted_;
   ++stats_.waiting;
   submitted_.push_back(std::move(active));
   wake_.notify_all();
@@ -112,41 +121,35 @@ void EngineLoop::run() {
 bool EngineLoop::turn() {
   take_submitted();
   end_cancelled_and_late();
-  admit();
-  build_step();
-  if (!step_.empty()) {
-    const auto begin = EngineClock::now();
-    int64_t drawn = 0;
-    for (const StepPart& part : step_.parts()) drawn += part.draws() ? 1 : 0;
-    try {
-      step_.run(*exec_);
-      const double rate = static_cast<double>(drawn) / seconds_between(begin, EngineClock::now());
-      drained_tokens_per_second_ =
-          kRateMemory * drained_tokens_per_second_ + (1 - kRateMemory) * rate;
-    } catch (const std::exception& e) {
-      fail_step(e.what());
-    }
-    const auto now = EngineClock::now();
-    for (const StepPart& part : step_.parts())
-      if (!part.request->prompt_read && !part.sequence->generated.empty())
-        part.request->prompt_read = now;
-  }
+  for (const PlannedRows& p : scheduler_.plan(active_, EngineClock::now()))
+    step_.add(*p.request, *p.sequence, p.rows);
   const bool worked = !step_.empty();
+  if (worked) run_step();
   step_.clear();
   retire();
   publish_stats();
   return worked;
 }
 
+void EngineLoop::run_step() {
+  const auto begin = EngineClock::now();
+  ++steps_;
+  step_rows_ += static_cast<uint64_t>(step_.rows());
+  try {
+    step_.run(*exec_);
+    scheduler_.finish_step(seconds_between(begin, EngineClock::now()));
+  } catch (const std::exception& e) {
+    fail_step(e.what());
+  }
+  const auto now = EngineClock::now();
+  for (const StepPart& part : step_.parts())
+    if (!part.request->prompt_read && !part.sequence->generated.empty())
+      part.request->prompt_read = now;
+}
+
 void EngineLoop::take_submitted() {
   const std::lock_guard lock(mutex_);
-  for (auto& request : submitted_) {
-    // Behind every request of the same or a higher priority.
-    const auto place = std::find_if(active_.begin(), active_.end(), [&](const auto& other) {
-      return !other->admitted && other->request.priority < request->request.priority;
-    });
-    active_.insert(place, std::move(request));
-  }
+  for (auto& request : submitted_) active_.push_back(std::move(request));
   submitted_.clear();
   for (uint64_t id : cancelled_)
     for (auto& request : active_)
@@ -178,52 +181,6 @@ void EngineLoop::end_sequence(ActiveRequest& request, Sequence& sequence, Finish
   request.sink->on_token(std::move(event));
 }
 
-// First come, first served within a priority: nobody overtakes a request that waits for pages.
-void EngineLoop::admit() {
-  int running = 0;
-  for (const auto& request : active_)
-    for (const auto& sequence : request->sequences) running += sequence->running() ? 1 : 0;
-  for (auto& request : active_) {
-    for (auto& sequence : request->sequences) {
-      if (!sequence->waiting()) continue;
-      if (running >= options_.max_running) return;
-      const int32_t cache = exec_->create_cache();
-      if (!exec_->reserve(cache, request->prompt_size() + request->max_tokens)) {
-        exec_->release(cache);
-        return;
-      }
-      sequence->cache = cache;
-      ++running;
-      if (!request->admitted) {
-        request->admitted = EngineClock::now();
-        const std::lock_guard lock(mutex_);
-        --unadmitted_;
-      }
-    }
-  }
-}
-
-void EngineLoop::build_step() {
-  int64_t room = options_.batch_tokens;
-  for (auto& request : active_) {
-    for (auto& sequence : request->sequences) {
-      if (!sequence->running() || sequence->length < request->prompt_size()) continue;
-      step_.add_decode(*request, *sequence);
-      --room;
-    }
-  }
-  for (auto& request : active_) {
-    for (auto& sequence : request->sequences) {
-      if (!sequence->running()) continue;
-      const int64_t left = request->prompt_size() - sequence->length;
-      const int64_t rows = std::min(left, room);
-      if (rows <= 0) continue;
-      step_.add_prompt(*request, *sequence, rows);
-      room -= rows;
-    }
-  }
-}
-
 // A fault of ours in the forward pass: the requests of this step fail, the others go on.
 void EngineLoop::fail_step(const char* message) {
   log_error("engine: a step of {} rows failed: {}", step_.rows(), message);
@@ -236,9 +193,7 @@ void EngineLoop::fail_step(const char* message) {
 void EngineLoop::retire() {
   for (auto& request : active_) {
     for (auto& sequence : request->sequences) {
-      if (sequence->finish == FinishReason::none || sequence->cache < 0) continue;
-      exec_->release(sequence->cache);
-      sequence->cache = -1;
+      if (sequence->finish != FinishReason::none) scheduler_.release(*request, *sequence);
     }
     if (!request->finished()) continue;
     const auto now = EngineClock::now();
@@ -257,11 +212,6 @@ void EngineLoop::retire() {
   active_.erase(first_done, active_.end());
   if (done.empty()) return;
   // The gauges fall before the client hears of the end, so that nobody sees a finished request run.
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& request : done)
-      if (!request->admitted) --unadmitted_;
-  }
   publish_stats();
   for (auto& request : done) request->sink->on_done(request->summary);
   {
@@ -273,13 +223,31 @@ void EngineLoop::retire() {
 
 void EngineLoop::publish_stats() {
   const KvPool& pages = exec_->kv();
+  const auto now = EngineClock::now();
+  if (options_.memory_floor > 0 && seconds_between(memory_checked_, now) > kMemorySeconds) {
+    memory_checked_ = now;
+    const bool low = available_memory() < options_.memory_floor;
+    const std::lock_guard lock(mutex_);
+    memory_low_ = low;
+  }
+  const double decay = std::exp(-seconds_between(drained_since_, now) / kDrainSeconds);
+  drained_since_ = now;
+  drained_ = drained_ * decay + static_cast<double>(scheduler_.admitted() - seen_admitted_);
+  seen_admitted_ = scheduler_.admitted();
+
   const std::lock_guard lock(mutex_);
+  stats_.drain_requests_per_second = drained_ / kDrainSeconds;
   stats_.running = 0;
   stats_.waiting = static_cast<int>(submitted_.size());
   for (const auto& request : active_) ++(request->admitted ? stats_.running : stats_.waiting);
   stats_.pages_total = pages.total_pages();
   stats_.pages_used = pages.used_pages();
-  stats_.drain_tokens_per_second = drained_tokens_per_second_;
+  stats_.pages_cached = pages.cached_pages();
+  stats_.steps = steps_;
+  stats_.step_rows = step_rows_;
+  stats_.preemptions = scheduler_.preemptions();
+  stats_.prefix_hit_tokens = scheduler_.cached_tokens();
+  stats_.prefix_miss_tokens = scheduler_.computed_tokens();
 }
 
 }  // namespace strata

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/prefix_cache.h"
+#include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/serve_exec.h"
 #include "engine/step.h"
@@ -17,16 +19,16 @@
 namespace strata {
 
 struct LoopOptions {
-  int max_running = 64;
-  int batch_tokens = 512;
+  SchedulerOptions scheduler;
   int queue = 256;
   int64_t context_length = 0;
+  uint64_t memory_floor = 0;  // bytes; 0: none
+  bool prefix_cache = true;
+  std::vector<std::vector<TokenId>> shared_prefixes;
 };
 
-// The one thread that owns an executor. Each turn: take what was submitted and cancelled, admit
-// what fits, build one batch (decode rows first, then prompt chunks, oldest first), run it, hand
-// out the results. A sequence is admitted when the pages of its prompt and max_tokens can be
-// reserved, so a running one never waits for memory.
+// The one thread that owns an executor. Each turn: take what was submitted and cancelled, let the
+// scheduler plan one batch, run it, hand out the results.
 class EngineLoop {
  public:
   EngineLoop(const Model& model, const Tokenizer& tokenizer, std::vector<TokenId> end_tokens,
@@ -47,8 +49,7 @@ class EngineLoop {
   bool turn();
   void take_submitted();
   void end_cancelled_and_late();
-  void admit();
-  void build_step();
+  void run_step();
   void fail_step(const char* message);
   void retire();
   void end_sequence(ActiveRequest& request, Sequence& sequence, FinishReason reason,
@@ -63,8 +64,14 @@ class EngineLoop {
   Step step_;
 
   // The loop thread's own.
-  std::vector<std::unique_ptr<ActiveRequest>> active_;  // by priority, then age
-  double drained_tokens_per_second_ = 0;
+  const std::unique_ptr<PrefixCache> prefix_cache_;  // may be nullptr
+  Scheduler scheduler_;
+  std::vector<std::unique_ptr<ActiveRequest>> active_;  // by age
+  uint64_t steps_ = 0, step_rows_ = 0;
+  double drained_ = 0;  // requests that left the queue; old ones count less
+  int64_t seen_admitted_ = 0;
+  EngineClock::time_point drained_since_, memory_checked_;
+  bool memory_low_ = false;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
@@ -73,7 +80,6 @@ class EngineLoop {
   std::vector<uint64_t> cancelled_;
   EngineStats stats_;
   int pending_ = 0;  // requests submitted and not done
-  int unadmitted_ = 0;
   uint64_t next_id_ = 1;
   bool draining_ = false;
   bool stopping_ = false;

@@ -1,6 +1,7 @@
 #include "engine/kv_pool.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -80,7 +81,7 @@ bool KvPool::is_open(int32_t cache) const {
          sequences_[static_cast<size_t>(cache)].open;
 }
 
-int32_t KvPool::create() {
+int32_t KvPool::create(int64_t expected_tokens) {
   if (free_handles_.empty()) {
     free_handles_.push_back(static_cast<int32_t>(sequences_.size()));
     sequences_.emplace_back().groups.resize(groups_.size());
@@ -88,12 +89,20 @@ int32_t KvPool::create() {
   }
   const int32_t cache = free_handles_.back();
   free_handles_.pop_back();
-  sequences_[static_cast<size_t>(cache)].open = true;
+  Sequence& s = sequences_[static_cast<size_t>(cache)];
+  s.open = true;
+  for (Held& held : s.groups) held.table.reserve(static_cast<size_t>(pages_for(expected_tokens)));
   return cache;
 }
 
 void KvPool::release(int32_t cache) {
   Sequence& s = sequence(cache);
+  release_pages(s);
+  s.open = false;
+  free_handles_.push_back(cache);
+}
+
+void KvPool::release_pages(Sequence& s) {
   for (size_t g = 0; g < groups_.size(); ++g) {
     set_promise(s, g, 0);
     for (const int32_t page : s.groups[g].table)
@@ -103,8 +112,78 @@ void KvPool::release(int32_t cache) {
   }
   s.length = 0;
   s.reserved = 0;
-  s.open = false;
-  free_handles_.push_back(cache);
+}
+
+void KvPool::replace(int32_t cache, size_t group, size_t index, int32_t page) {
+  int32_t& entry = sequence(cache).groups[group].table[index];
+  STRATA_ASSERT(entry >= 0);
+  groups_[group].pages.retain(page);
+  groups_[group].pages.release(entry);
+  entry = page;
+}
+
+int64_t KvPool::first_seen_page(size_t group, int64_t length) const {
+  const int64_t window = shape_.groups[group].window;
+  return window == 0 ? 0 : std::max<int64_t>(0, length - window + 1) / kPageTokens;
+}
+
+std::optional<int32_t> KvPool::allocate(size_t group) {
+  PageAllocator& pages = groups_[group].pages;
+  if (pages.free() == 0 && reclaim_) reclaim_(group);
+  return pages.allocate();
+}
+
+bool KvPool::share(int32_t cache, int64_t tokens,
+                   const std::vector<std::span<const int32_t>>& tables) {
+  Sequence& s = sequence(cache);
+  STRATA_ASSERT(s.length == 0 && s.groups[0].table.empty() && tables.size() == groups_.size());
+  const int64_t full = tokens / kPageTokens;
+  const bool partial = tokens % kPageTokens != 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    Held& held = s.groups[g];
+    held.dropped = std::min(first_seen_page(g, tokens), full);
+    held.table.assign(static_cast<size_t>(held.dropped), -1);
+    for (int64_t i = held.dropped; i < full; ++i) {
+      const int32_t page = tables[g][static_cast<size_t>(i)];
+      groups_[g].pages.retain(page);
+      held.table.push_back(page);
+    }
+  }
+  s.length = tokens;
+  if (!partial) return true;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const int32_t source = tables[g][static_cast<size_t>(full)];
+    groups_[g].pages.retain(source);  // it must outlive the search for a page
+    const std::optional<int32_t> copy =
+        available_pages(g) > 0 ? allocate(g) : std::optional<int32_t>();
+    if (copy) {
+      const auto bytes = static_cast<size_t>(shape_.page_bytes(g));
+      std::byte* base = layer_base(g, 0);
+      std::memcpy(base + shape_.page_bytes(g) * *copy, base + shape_.page_bytes(g) * source, bytes);
+      s.groups[g].table.push_back(*copy);
+    }
+    groups_[g].pages.release(source);
+    if (!copy) {
+      release_pages(s);
+      return false;
+    }
+  }
+  return true;
+}
+
+bool KvPool::fork(int32_t cache, int32_t from, int64_t tokens) {
+  const Sequence& source = sequence(from);
+  STRATA_ASSERT(tokens <= source.length && cache != from);
+  std::vector<std::span<const int32_t>> tables;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (source.groups[g].dropped > first_seen_page(g, tokens)) return false;
+    tables.emplace_back(source.groups[g].table);
+  }
+  return share(cache, tokens, tables);
+}
+
+int64_t KvPool::missing_pages(int32_t cache, size_t group, int64_t tokens) const {
+  return promise_for(sequence(cache), group, tokens);
 }
 
 int64_t KvPool::promise_for(const Sequence& s, size_t group, int64_t tokens) const {
@@ -120,14 +199,15 @@ void KvPool::set_promise(Sequence& s, size_t group, int64_t pages) {
   s.groups[group].promised = pages;
 }
 
-int64_t KvPool::unpromised_pages(size_t group) const {
-  return groups_[group].pages.free() - groups_[group].promised;
+int64_t KvPool::available_pages(size_t group) const {
+  const PageAllocator& pages = groups_[group].pages;
+  return pages.free() + pages.cached() - groups_[group].promised;
 }
 
 bool KvPool::reserve(int32_t cache, int64_t tokens) {
   Sequence& s = sequence(cache);
   for (size_t g = 0; g < groups_.size(); ++g)
-    if (promise_for(s, g, tokens) - s.groups[g].promised > unpromised_pages(g)) return false;
+    if (promise_for(s, g, tokens) - s.groups[g].promised > available_pages(g)) return false;
   s.reserved = tokens;
   for (size_t g = 0; g < groups_.size(); ++g) {
     set_promise(s, g, promise_for(s, g, tokens));
@@ -137,11 +217,9 @@ bool KvPool::reserve(int32_t cache, int64_t tokens) {
 }
 
 void KvPool::drop_behind_window(Sequence& s, size_t group) {
-  const int64_t window = shape_.groups[group].window;
-  if (window == 0) return;
+  if (shape_.groups[group].window == 0) return;
   Held& held = s.groups[group];
-  // The next query, at position `length`, sees positions above length - window.
-  const int64_t unseen = std::max<int64_t>(0, s.length - window + 1) / kPageTokens;
+  const int64_t unseen = first_seen_page(group, s.length);
   for (; held.dropped < std::min<int64_t>(unseen, static_cast<int64_t>(held.table.size()));
        ++held.dropped) {
     groups_[group].pages.release(held.table[static_cast<size_t>(held.dropped)]);
@@ -150,23 +228,29 @@ void KvPool::drop_behind_window(Sequence& s, size_t group) {
   set_promise(s, group, promise_for(s, group, s.reserved));
 }
 
-bool KvPool::append(int32_t cache, int64_t count) {
+bool KvPool::grow(int32_t cache, int64_t tokens) {
   Sequence& s = sequence(cache);
-  const int64_t pages = pages_for(s.length + count);
+  const int64_t pages = pages_for(tokens);
   for (size_t g = 0; g < groups_.size(); ++g) drop_behind_window(s, g);
   for (size_t g = 0; g < groups_.size(); ++g) {
     const int64_t missing = pages - static_cast<int64_t>(s.groups[g].table.size());
-    if (missing > unpromised_pages(g) + s.groups[g].promised) return false;
+    if (missing > available_pages(g) + s.groups[g].promised) return false;
   }
   for (size_t g = 0; g < groups_.size(); ++g) {
     std::vector<int32_t>& table = s.groups[g].table;
     while (static_cast<int64_t>(table.size()) < pages) {
-      const std::optional<int32_t> page = groups_[g].pages.allocate();
+      const std::optional<int32_t> page = allocate(g);
       STRATA_ASSERT(page.has_value());
       table.push_back(*page);
     }
     set_promise(s, g, promise_for(s, g, s.reserved));
   }
+  return true;
+}
+
+bool KvPool::append(int32_t cache, int64_t count) {
+  Sequence& s = sequence(cache);
+  if (!grow(cache, s.length + count)) return false;
   s.length += count;
   return true;
 }
@@ -192,7 +276,12 @@ int64_t KvPool::total_pages() const {
 
 int64_t KvPool::used_pages() const {
   return std::accumulate(groups_.begin(), groups_.end(), int64_t{0},
-                         [](int64_t sum, const Group& g) { return sum + g.pages.used(); });
+                         [](int64_t sum, const Group& g) { return sum + g.pages.held(); });
+}
+
+int64_t KvPool::cached_pages() const {
+  return std::accumulate(groups_.begin(), groups_.end(), int64_t{0},
+                         [](int64_t sum, const Group& g) { return sum + g.pages.cached(); });
 }
 
 uint64_t KvPool::bytes() const {

@@ -2,7 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/aligned.h"
@@ -41,6 +44,13 @@ std::vector<int64_t> plan_kv_pages(const KvShape& shape, uint64_t bytes, int64_t
 // table of a group maps positions 16 i .. 16 i + 15 to page table[i]; pages wholly behind the
 // window are given back and their entries are -1. Positions are only ever appended.
 //
+// Pages may be shared by sequences and by the prefix cache. Copy on write: only full pages are
+// shared, since nobody writes to them; whoever takes over a part of a page gets a copy of it at
+// once, because the next thing it does is write there. So a sequence writes to its own pages only.
+//
+// Pages that only the prefix cache holds count as available: the reclaimer gives them back one by
+// one when no page is free.
+//
 // Memory: page p of group g is a block of page_bytes(g), for each layer of the group in order, for
 // each head, a head page as kernels/attention.h lays it out. It is touched only when written.
 //
@@ -50,14 +60,24 @@ class KvPool {
   // pages: of each group; step_rows: the most tokens append() will be asked for at a time.
   KvPool(const KvShape& shape, std::vector<int64_t> pages, int64_t step_rows);
 
-  int32_t create();
+  // An empty sequence. expected_tokens: page tables up to this length never allocate memory.
+  int32_t create(int64_t expected_tokens = 0);
   // Gives all pages back; the handle may be handed out again.
   void release(int32_t cache);
+  // Gives the empty sequence the first `tokens` positions of the page tables (one of each group),
+  // sharing full pages and copying a last partial one. Entries behind a window are not looked at.
+  // false, and nothing changes, when there is no page for the copy.
+  [[nodiscard]] bool share(int32_t cache, int64_t tokens,
+                           const std::vector<std::span<const int32_t>>& tables);
+  // share() of another sequence's positions; false also when a window has dropped some of them.
+  [[nodiscard]] bool fork(int32_t cache, int32_t from, int64_t tokens);
   // Promises that append() will succeed up to `tokens` positions in all. false, and nothing
   // changes, when the pages not promised to others do not suffice.
   [[nodiscard]] bool reserve(int32_t cache, int64_t tokens);
-  // Makes room for `count` positions more. false, and no position is added, when pages are missing;
-  // never within what was reserved.
+  // Takes the pages for `tokens` positions in all, of which the sequence may hold fewer. false, and
+  // nothing is taken, when pages are missing; never within what was reserved.
+  [[nodiscard]] bool grow(int32_t cache, int64_t tokens);
+  // Adds `count` positions, growing as needed; false, and no position is added, when grow() fails.
   [[nodiscard]] bool append(int32_t cache, int64_t count);
 
   bool is_open(int32_t cache) const;
@@ -66,6 +86,24 @@ class KvPool {
     return sequence(cache).groups[group].table;
   }
 
+  // Pages of a group that grow() up to `tokens` positions, in steps of at most step_rows, will need
+  // beyond those it holds.
+  int64_t missing_pages(int32_t cache, size_t group, int64_t tokens) const;
+
+  // Pages before this one hold nothing that a query at position `length` or later sees.
+  int64_t first_seen_page(size_t group, int64_t length) const;
+
+  // ---- For the prefix cache ----
+  // Asked for one page of a group when none is free; returns whether it gave one back.
+  using Reclaimer = std::function<bool(size_t group)>;
+  void set_reclaimer(Reclaimer reclaim) { reclaim_ = std::move(reclaim); }
+  void keep(size_t group, int32_t page) { groups_[group].pages.keep(page); }
+  void forget(size_t group, int32_t page) { groups_[group].pages.forget(page); }
+  // Nobody but the prefix cache holds it.
+  bool is_cached(size_t group, int32_t page) const { return groups_[group].pages.is_cached(page); }
+  // Puts `page`, which holds the same keys and values, in the place of entry `index`.
+  void replace(int32_t cache, size_t group, size_t index, int32_t page);
+
   const KvShape& shape() const { return shape_; }
   // Memory of layer `layer_in_group` in page 0; page p lies page_bytes(group) * p behind it.
   std::byte* layer_base(size_t group, int layer_in_group) const;
@@ -73,9 +111,10 @@ class KvPool {
   // The longest sequence that fits when it is alone.
   int64_t longest_sequence() const;
   int64_t total_pages() const;
-  int64_t used_pages() const;
-  // Pages that are neither used nor promised.
-  int64_t unpromised_pages(size_t group) const;
+  int64_t used_pages() const;    // held by sequences
+  int64_t cached_pages() const;  // held by the prefix cache alone
+  // Pages that are free or only cached, and promised to nobody.
+  int64_t available_pages(size_t group) const;
   uint64_t bytes() const;
 
  private:
@@ -98,6 +137,8 @@ class KvPool {
 
   const Sequence& sequence(int32_t cache) const;
   Sequence& sequence(int32_t cache);
+  void release_pages(Sequence& s);
+  std::optional<int32_t> allocate(size_t group);
   int64_t promise_for(const Sequence& s, size_t group, int64_t tokens) const;
   void set_promise(Sequence& s, size_t group, int64_t pages);
   void drop_behind_window(Sequence& s, size_t group);
@@ -107,6 +148,7 @@ class KvPool {
   std::vector<Group> groups_;
   std::vector<Sequence> sequences_;
   std::vector<int32_t> free_handles_;
+  Reclaimer reclaim_;
 };
 
 }  // namespace strata

@@ -27,7 +27,7 @@ TEST(PageAllocator, CountsReferences) {
   EXPECT_EQ(pages.free(), 0);
   EXPECT_TRUE(pages.release(a));
   EXPECT_EQ(pages.allocate(), a);
-  EXPECT_EQ(pages.used(), 2);
+  EXPECT_EQ(pages.held(), 2);
 }
 
 TEST(PageAllocator, AgreesWithAModel) {
@@ -54,8 +54,98 @@ TEST(PageAllocator, AgreesWithAModel) {
         if (last) model.erase(it);
       }
     }
-    ASSERT_EQ(pages.used(), static_cast<int64_t>(model.size()));
+    ASSERT_EQ(pages.held(), static_cast<int64_t>(model.size()));
   }
+}
+
+TEST(PageAllocator, TheCachesReferenceAgreesWithAModel) {
+  std::mt19937 random(11);
+  PageAllocator pages(20);
+  struct State {
+    int users = 0;
+    bool kept = false;
+  };
+  std::map<int32_t, State> model;
+  for (int step = 0; step < 20'000; ++step) {
+    if (random() % 4 == 0) {
+      if (const auto page = pages.allocate()) {
+        EXPECT_EQ(model.count(*page), 0u);
+        model[*page] = {1, false};
+      }
+    } else if (!model.empty()) {
+      const auto it = std::next(model.begin(), static_cast<ptrdiff_t>(random() % model.size()));
+      State& s = it->second;
+      const auto choice = random() % 4;
+      if (choice == 0 && s.users < 4) {
+        pages.retain(it->first);
+        ++s.users;
+      } else if (choice == 1 && !s.kept) {
+        pages.keep(it->first);
+        s.kept = true;
+      } else if (choice == 2 && s.kept) {
+        EXPECT_EQ(pages.forget(it->first), s.users == 0);
+        s.kept = false;
+      } else if (choice == 3 && s.users > 0) {
+        --s.users;
+        EXPECT_EQ(pages.release(it->first), s.users == 0 && !s.kept);
+      }
+      if (s.users == 0 && !s.kept) model.erase(it);
+    }
+    int64_t cached = 0;
+    for (const auto& [page, s] : model) cached += s.users == 0;
+    ASSERT_EQ(pages.cached(), cached);
+    ASSERT_EQ(pages.free(), 20 - static_cast<int64_t>(model.size()));
+    ASSERT_EQ(pages.held(), static_cast<int64_t>(model.size()) - cached);
+  }
+}
+
+TEST(KvPool, AForkSharesFullPagesAndCopiesTheLast) {
+  KvPool pool(two_groups(), {20, 20}, 64);
+  const int32_t a = pool.create();
+  ASSERT_TRUE(pool.append(a, 40));
+  for (size_t g = 0; g < 2; ++g) {
+    std::byte* page = pool.layer_base(g, 0) + pool.shape().page_bytes(g) * pool.page_table(a, g)[2];
+    std::fill_n(page, pool.shape().page_bytes(g), std::byte{42});
+  }
+  const int32_t b = pool.create();
+  ASSERT_TRUE(pool.fork(b, a, 39));
+  EXPECT_EQ(pool.length(b), 39);
+  for (size_t g = 0; g < 2; ++g) {
+    EXPECT_EQ(pool.page_table(b, g)[0], pool.page_table(a, g)[0]);
+    EXPECT_EQ(pool.page_table(b, g)[1], pool.page_table(a, g)[1]);
+    ASSERT_NE(pool.page_table(b, g)[2], pool.page_table(a, g)[2]);
+    const std::byte* page =
+        pool.layer_base(g, 0) + pool.shape().page_bytes(g) * pool.page_table(b, g)[2];
+    EXPECT_EQ(std::count(page, page + pool.shape().page_bytes(g), std::byte{42}),
+              pool.shape().page_bytes(g));
+  }
+  EXPECT_EQ(pool.used_pages(), 2 * 4);
+  pool.release(a);
+  EXPECT_EQ(pool.used_pages(), 2 * 3);
+  pool.release(b);
+  EXPECT_EQ(pool.used_pages(), 0);
+}
+
+TEST(KvPool, AForkNeedsWhatItSees) {
+  KvPool pool({.groups = {{20, 1}}, .kv_heads = 1, .head_size = 4}, {20}, 64);
+  const int32_t a = pool.create();
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(pool.append(a, 1));
+  const int32_t b = pool.create();
+  EXPECT_FALSE(pool.fork(b, a, 60)) << "the window has passed it";
+  EXPECT_TRUE(pool.fork(b, a, 100));
+  EXPECT_EQ(pool.page_table(b, 0)[4], -1);
+}
+
+TEST(KvPool, NoPageForTheCopyChangesNothing) {
+  KvPool pool({.groups = {{0, 1}}, .kv_heads = 1, .head_size = 4}, {3}, 64);
+  const int32_t a = pool.create(), b = pool.create();
+  ASSERT_TRUE(pool.append(a, 40));
+  EXPECT_FALSE(pool.fork(b, a, 39));
+  EXPECT_EQ(pool.length(b), 0);
+  EXPECT_EQ(pool.used_pages(), 3);
+  EXPECT_TRUE(pool.fork(b, a, 32));
+  pool.release(a);
+  EXPECT_EQ(pool.used_pages(), 2);
 }
 
 TEST(KvShape, BytesFollowTheFormula) {
@@ -151,15 +241,15 @@ TEST(KvPool, KeepsItsPromisesUnderRandomOperations) {
             }
         }
         ASSERT_EQ(live.size(), count);
-        ASSERT_GE(pool.unpromised_pages(g), 0);
+        ASSERT_GE(pool.available_pages(g), 0);
       }
     }
     EXPECT_GT(refused, 20);
     EXPECT_GT(kept, 200);
     for (const auto& [cache, state] : model) pool.release(cache);
     EXPECT_EQ(pool.used_pages(), 0);
-    EXPECT_EQ(pool.unpromised_pages(0), 60);
-    EXPECT_EQ(pool.unpromised_pages(1), 25);
+    EXPECT_EQ(pool.available_pages(0), 60);
+    EXPECT_EQ(pool.available_pages(1), 25);
   }
 }
 

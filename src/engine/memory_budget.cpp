@@ -4,6 +4,7 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "engine/serve_exec.h"
@@ -33,19 +34,37 @@ uint64_t mem_available() {
   return std::numeric_limits<uint64_t>::max();
 }
 
+// The value of `key` in a file of "key value" lines; 0: it is not there.
+uint64_t number_of_key(const char* path, std::string_view key) {
+  std::ifstream stream(path);
+  std::string name;
+  uint64_t value = 0;
+  while (stream >> name >> value)
+    if (name == key) return value;
+  return 0;
+}
+
 // What a cgroup (v2, then v1) still allows; more than any machine has where there is no limit.
+// Pages of files that nobody has used lately count as used, but the kernel gives them back on
+// demand.
 uint64_t cgroup_room() {
   constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
   struct Files {
     const char* limit;
     const char* used;
+    const char* details;
+    const char* reclaimable;
   };
-  for (const Files& f : {Files{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+  for (const Files& f : {Files{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current",
+                               "/sys/fs/cgroup/memory.stat", "inactive_file"},
                          Files{"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                               "/sys/fs/cgroup/memory/memory.usage_in_bytes"}}) {
+                               "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+                               "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file"}}) {
     const uint64_t limit = number_in_file(f.limit, kNone);
+    if (limit == kNone) continue;
     const uint64_t used = number_in_file(f.used, 0);
-    if (limit != kNone) return limit > used ? limit - used : 0;
+    const uint64_t held = used - std::min(used, number_of_key(f.details, f.reclaimable));
+    return limit > held ? limit - held : 0;
   }
   return kNone;
 }

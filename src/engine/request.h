@@ -40,7 +40,8 @@ struct GenerationRequest {
   int top_logprobs = -1;          // -1: no logprobs; 0: of the chosen token; k: and the k best
   bool prompt_logprobs = false;   // echo + logprobs
   bool show_control = false;      // control tokens appear in the text
-  double priority = 0;            // larger goes first (engine issue)
+  double priority = 0;            // larger goes first, -100..100; see Policy
+  uint32_t key = 1;               // whose request: fair shares; prefixes are shared within a key
   double timeout_seconds = 0;     // 0: none
 };
 

@@ -15,8 +15,10 @@ namespace strata {
 using EngineClock = std::chrono::steady_clock;
 
 // One answer being generated: a choice of a request, with its own cache and its own random stream.
-// Life: waiting (cache < 0), then its prompt is read chunk by chunk (length < prompt size), then
-// one token a step until finish != none.
+// Its known tokens are the prompt and what it generated. Life: waiting (cache < 0), then keys and
+// values of its known tokens are stored chunk by chunk, and each time they are all stored the next
+// token is drawn, until finish != none. When pages run out it is preempted: waiting again, with
+// nothing stored and everything else as it was, so that the same tokens follow.
 struct Sequence {
   Sequence(int choice_index, const Tokenizer& tokenizer, const GenerationRequest& request)
       : choice(choice_index),
@@ -30,6 +32,7 @@ struct Sequence {
   Sampler sampler;
   AnswerText text;
   FinishReason finish = FinishReason::none;
+  int preemptions = 0;
 
   bool waiting() const { return cache < 0 && finish == FinishReason::none; }
   bool running() const { return cache >= 0; }
@@ -45,6 +48,7 @@ struct ActiveRequest {
   RequestSummary summary;
   std::vector<double> embedding_sum;          // [D]
   std::vector<TokenLogprob> prompt_logprobs;  // grows chunk by chunk
+  bool prompt_told = false;                   // on_prompt was called
 
   EngineClock::time_point submitted;
   std::optional<EngineClock::time_point> admitted;     // its first sequence got pages
@@ -53,6 +57,20 @@ struct ActiveRequest {
   bool cancelled = false;
 
   int64_t prompt_size() const { return static_cast<int64_t>(request.prompt.size()); }
+  int64_t known_size(const Sequence& s) const {
+    return prompt_size() + static_cast<int64_t>(s.generated.size());
+  }
+  // Known tokens that are not stored yet.
+  int64_t left(const Sequence& s) const { return known_size(s) - s.length; }
+  TokenId known_token(const Sequence& s, int64_t position) const {
+    return position < prompt_size() ? request.prompt[static_cast<size_t>(position)]
+                                    : s.generated[static_cast<size_t>(position - prompt_size())];
+  }
+  // Whether every row of the prompt has to pass through the model for this sequence, because
+  // something is asked of it: its logprobs or its embedding.
+  bool needs_all_rows(const Sequence& s) const {
+    return request.embedding || (request.prompt_logprobs && s.choice == 0 && !prompt_told);
+  }
   bool finished() const {
     for (const auto& s : sequences)
       if (s->finish == FinishReason::none) return false;

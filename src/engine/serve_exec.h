@@ -64,6 +64,7 @@ class ServeExec : public Exec {
   void release(int32_t cache) { kv_.release(cache); }
   int64_t cache_length(int32_t cache) const { return kv_.length(cache); }
   const KvPool& kv() const { return kv_; }
+  KvPool& kv() { return kv_; }  // between passes
 
   // Longest sequence: the option or the model's, and no more than fits the pool alone.
   int64_t context_length() const { return context_; }

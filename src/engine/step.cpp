@@ -41,24 +41,15 @@ void Step::clear() {
   sequences_.clear();
 }
 
-void Step::add_rows(ActiveRequest& request, Sequence& sequence, int64_t rows) {
+void Step::add(ActiveRequest& request, Sequence& sequence, int64_t rows) {
   const auto first_row = static_cast<int32_t>(tokens_.size());
   parts_.push_back({&request, &sequence, first_row, static_cast<int32_t>(rows)});
   sequences_.push_back({first_row, static_cast<int32_t>(rows),
                         static_cast<int32_t>(sequence.length), sequence.cache});
-  for (int64_t i = 0; i < rows; ++i)
-    positions_.push_back(static_cast<int32_t>(sequence.length + i));
-}
-
-void Step::add_decode(ActiveRequest& request, Sequence& sequence) {
-  add_rows(request, sequence, 1);
-  tokens_.push_back(sequence.generated.back());
-}
-
-void Step::add_prompt(ActiveRequest& request, Sequence& sequence, int64_t rows) {
-  add_rows(request, sequence, rows);
-  const auto begin = request.request.prompt.begin() + sequence.length;
-  tokens_.insert(tokens_.end(), begin, begin + rows);
+  for (int64_t position = sequence.length; position < sequence.length + rows; ++position) {
+    positions_.push_back(static_cast<int32_t>(position));
+    tokens_.push_back(request.known_token(sequence, position));
+  }
 }
 
 void Step::run(ServeExec& exec) {
@@ -82,7 +73,8 @@ void Step::score_prompts(ServeExec& exec, const Tensor& hidden) {
   std::vector<std::pair<ActiveRequest*, TokenId>> scored;
   for (const StepPart& part : parts_) {
     const GenerationRequest& request = part.request->request;
-    if (!request.prompt_logprobs || part.sequence->choice != 0 || !part.reads_prompt()) continue;
+    if (!request.prompt_logprobs || part.request->prompt_told || part.sequence->choice != 0)
+      continue;
     for (int32_t i = 0; i < part.rows; ++i) {
       const int64_t next = part.first_position() + i + 1;
       if (next >= part.request->prompt_size()) continue;
@@ -97,8 +89,8 @@ void Step::score_prompts(ServeExec& exec, const Tensor& hidden) {
                         token_logprobs(logits, token, request->request.top_logprobs));
                   });
   for (const StepPart& part : parts_) {
-    if (part.sequence->choice != 0 || !part.reads_prompt() || !part.ends_prompt()) continue;
     ActiveRequest& request = *part.request;
+    if (part.sequence->choice != 0 || !part.ends_prompt() || request.prompt_told) continue;
     if (request.request.prompt_logprobs) {
       TokenLogprob first;
       first.id = request.request.prompt.front();
@@ -107,6 +99,7 @@ void Step::score_prompts(ServeExec& exec, const Tensor& hidden) {
     }
     request.sink->on_prompt(request.prompt_logprobs);
     request.prompt_logprobs = {};
+    request.prompt_told = true;
   }
 }
 

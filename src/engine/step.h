@@ -19,9 +19,11 @@ struct StepPart {
 
   int64_t first_position() const { return sequence->length; }
   bool reads_prompt() const { return sequence->length < request->prompt_size(); }
-  bool ends_prompt() const { return sequence->length + rows == request->prompt_size(); }
+  bool ends_prompt() const {
+    return reads_prompt() && sequence->length + rows >= request->prompt_size();
+  }
   // The last row's logits decide the next token.
-  bool draws() const { return !request->request.embedding && (!reads_prompt() || ends_prompt()); }
+  bool draws() const { return !request->request.embedding && request->left(*sequence) == rows; }
 };
 
 // One pass over the model: which rows, and what is done with the results. Memory is reused from
@@ -34,10 +36,8 @@ class Step {
   void clear();
   bool empty() const { return parts_.empty(); }
   int64_t rows() const { return static_cast<int64_t>(tokens_.size()); }
-  // One row: the last generated token of a sequence whose prompt is read.
-  void add_decode(ActiveRequest& request, Sequence& sequence);
-  // The next `rows` tokens of the prompt.
-  void add_prompt(ActiveRequest& request, Sequence& sequence, int64_t rows);
+  // The next `rows` known tokens: of the prompt, the newest one, or those of a preempted sequence.
+  void add(ActiveRequest& request, Sequence& sequence, int64_t rows);
 
   // Forward pass, draws, and one TokenEvent per sequence that drew. Sequences that ended have
   // `finish` set. Exceptions of the forward pass leave the sequences as they were.
@@ -45,7 +45,6 @@ class Step {
   const std::vector<StepPart>& parts() const { return parts_; }
 
  private:
-  void add_rows(ActiveRequest& request, Sequence& sequence, int64_t rows);
   void score_prompts(ServeExec& exec, const Tensor& hidden);
   void pool_embeddings(ServeExec& exec, const Tensor& hidden);
   void draw_tokens(ServeExec& exec, const Tensor& hidden);

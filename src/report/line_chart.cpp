@@ -21,18 +21,33 @@ constexpr std::array<Colour, 6> kColours = {{{0.18, 0.42, 0.69},
                                              {0.55, 0.43, 0.20},
                                              {0.45, 0.45, 0.48}}};
 
+// 1, 2 and 5 times the powers of ten within [low, high].
+std::vector<double> powers_of_ten(double low, double high) {
+  std::vector<double> ticks;
+  for (double power = std::pow(10.0, std::floor(std::log10(low))); power <= high; power *= 10)
+    for (const double digit : {1.0, 2.0, 5.0})
+      if (digit * power >= low && digit * power <= high) ticks.push_back(digit * power);
+  return ticks;
+}
+
 struct Range {
   double low = INFINITY, high = -INFINITY;
+  bool log = false;
   void take(double v) {
     low = std::min(low, v);
     high = std::max(high, v);
   }
   // Never empty.
   void settle() {
-    if (!(low <= high)) *this = {0, 1};
-    if (low == high) high = low + 1;
+    if (!(low <= high)) *this = {log ? 1.0 : 0.0, log ? 10.0 : 1.0, log};
+    if (low == high) high = log ? 10 * low : low + 1;
   }
-  double share(double v) const { return (v - low) / (high - low); }
+  double share(double v) const {
+    return log ? std::log(v / low) / std::log(high / low) : (v - low) / (high - low);
+  }
+  std::vector<double> ticks(int wanted) const {
+    return log ? powers_of_ten(low, high) : round_ticks(low, high, wanted);
+  }
 };
 
 std::string tick_text(double v) {
@@ -57,13 +72,18 @@ void write_line_chart(const LineChart& chart, const std::filesystem::path& path)
   if (chart.lines.size() > kColours.size())
     fail(ErrorCode::invalid_argument, "{}: a chart of {} lines, wanted at most {}", path.string(),
          chart.lines.size(), kColours.size());
+  const auto drawn = [&](const Line& line, size_t i) {
+    return std::isfinite(line.x[i]) && std::isfinite(line.y[i]) && (!chart.log_x || line.x[i] > 0);
+  };
   Range x, y;
+  x.log = chart.log_x;
+  if (chart.y_from_zero) y.take(0);
   for (const Line& line : chart.lines) {
     if (line.x.size() != line.y.size())
       fail(ErrorCode::invalid_argument, "{}: line '{}' has {} x and {} y", path.string(),
            line.label, line.x.size(), line.y.size());
     for (size_t i = 0; i < line.x.size(); ++i) {
-      if (!std::isfinite(line.x[i]) || !std::isfinite(line.y[i])) continue;
+      if (!drawn(line, i)) continue;
       x.take(line.x[i]);
       y.take(line.y[i]);
     }
@@ -78,13 +98,13 @@ void write_line_chart(const LineChart& chart, const std::filesystem::path& path)
   canvas.fill({1, 1, 1}, 0, 0, kWidth, kHeight);
   canvas.write(kInk, chart.title, kTitleSize, kLeft, 32);
   canvas.write(kFaint, chart.subtitle, kTextSize, kLeft, 54);
-  for (const double v : round_ticks(y.low, y.high, 6)) {
+  for (const double v : y.ticks(6)) {
     canvas.fill(kTrack, kLeft, at_y(v), width, 1);
     const std::string text = tick_text(v);
     canvas.write(kFaint, text, kTextSize, kLeft - 8 - canvas.text_width(text, kTextSize),
                  at_y(v) + 4);
   }
-  for (const double v : round_ticks(x.low, x.high, 8)) {
+  for (const double v : x.ticks(8)) {
     canvas.fill(kTrack, at_x(v), kTop, 1, height);
     const std::string text = tick_text(v);
     canvas.write(kFaint, text, kTextSize, at_x(v) - canvas.text_width(text, kTextSize) / 2,
@@ -100,7 +120,7 @@ void write_line_chart(const LineChart& chart, const std::filesystem::path& path)
     const Line& line = chart.lines[i];
     points.clear();
     for (size_t j = 0; j < line.x.size(); ++j) {
-      if (!std::isfinite(line.x[j]) || !std::isfinite(line.y[j])) continue;
+      if (!drawn(line, j)) continue;
       points.push_back(at_x(line.x[j]));
       points.push_back(at_y(line.y[j]));
     }

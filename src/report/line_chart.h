@@ -9,6 +9,10 @@ namespace strata {
 struct Line {
   std::string label;
   std::vector<double> x, y;  // as many; points that are not finite are left out
+  void add(double at, double value) {
+    x.push_back(at);
+    y.push_back(value);
+  }
 };
 
 // Lines over common axes with round numbers at the grid; at most six lines.
@@ -17,6 +21,8 @@ struct LineChart {
   std::string subtitle;  // smaller, below it; may be empty
   std::string x_label, y_label;
   std::vector<Line> lines;
+  bool log_x = false;  // x below or at 0 is then left out
+  bool y_from_zero = false;
 };
 
 // Writes the chart as a PNG file of 960 x 540 pixels. Throws Error{invalid_argument} when the file

@@ -86,6 +86,29 @@ TEST(BarChart, NamesAFileThatCannotBeWritten) {
   EXPECT_THROW(write_png({"t", "", "all", std::vector<Bar>(1001)}, "x.png"), Error);
 }
 
+// On a logarithmic axis 1, 10 and 100 are equally far apart; what has no logarithm is left out.
+TEST(LineChart, ALogarithmicAxis) {
+  const ChartFile file;
+  LineChart chart{"t", "", "x", "y", {{"steps", {-1, 0, 1, 10, 100}, {5, 5, 0, 1, 2}}}};
+  chart.log_x = chart.y_from_zero = true;
+  write_line_chart(chart, file.path);
+  cairo_surface_t* picture = cairo_image_surface_create_from_png(file.path.c_str());
+  ASSERT_EQ(cairo_surface_status(picture), CAIRO_STATUS_SUCCESS);
+  const auto height_at = [&](int x) {
+    for (int y = 90; y < cairo_image_surface_get_height(picture); ++y) {
+      const unsigned char* pixel = cairo_image_surface_get_data(picture) +
+                                   int64_t{y} * cairo_image_surface_get_stride(picture) + 4 * x;
+      if (pixel[0] > 150 && pixel[2] < 80) return y;
+    }
+    return -1;
+  };
+  // From (84, 478) at x = 1 to (930, 84) at x = 100: straight, so half way up in the middle.
+  const int middle = height_at(507), quarter = height_at(295);
+  cairo_surface_destroy(picture);
+  EXPECT_NEAR(middle, 281, 3);
+  EXPECT_NEAR(quarter, 380, 3);
+}
+
 TEST(LineChart, TicksAreRoundAndCoverTheRange) {
   EXPECT_EQ(round_ticks(0, 10, 5), (std::vector<double>{0, 2, 4, 6, 8, 10}));
   EXPECT_EQ(round_ticks(-1, 1, 4), (std::vector<double>{-1, -0.5, 0, 0.5, 1}));
@@ -96,7 +119,8 @@ TEST(LineChart, TicksAreRoundAndCoverTheRange) {
 // matter.
 TEST(LineChart, DrawsItsLineWhereTheValuesAre) {
   const ChartFile file;
-  write_line_chart({"loss", "", "step", "nats", {{"train", {0, 1, 2, 3}, {4, NAN, 2, 1}}}}, file.path);
+  write_line_chart({"loss", "", "step", "nats", {{"train", {0, 1, 2, 3}, {4, NAN, 2, 1}}}},
+                   file.path);
   cairo_surface_t* picture = cairo_image_surface_create_from_png(file.path.c_str());
   ASSERT_EQ(cairo_surface_status(picture), CAIRO_STATUS_SUCCESS);
   const auto first_blue = [&](int x) {

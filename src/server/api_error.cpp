@@ -1,11 +1,19 @@
 #include "server/api_error.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
 #include "base/json.h"
-#include "engine/engine.h"
 #include "net/sse.h"
 
 namespace strata::server {
 namespace {
+
+// Retry-After is whole seconds from 1 to 60: clients ignore what is longer.
+constexpr double kShortestRetry = 1, kLongestRetry = 60;
+constexpr double kSlowestDrain = 1e-3;  // requests per second
 
 OrderedJson text_or_null(const std::string& text) {
   return text.empty() ? OrderedJson(nullptr) : OrderedJson(text);
@@ -62,6 +70,41 @@ ApiError to_api_error(const Error& error, std::string_view prompt_field) {
   return {500, "internal_error", "internal error", "internal"};
 }
 
+ApiError timeout_error() {
+  ApiError error{503, "service_unavailable_error",
+                 "the request's time-out passed before its first token", "timeout"};
+  error.never_retry = true;
+  return error;
+}
+
+ApiError refusal(Submit reason, const EngineStats& stats) {
+  switch (reason) {
+    case Submit::queue_full: {
+      ApiError error{429, "rate_limit_error",
+                     fmt::format("the queue is full ({} requests wait)", stats.waiting),
+                     "queue_full"};
+      // By then half of those that wait will have left the queue, at its present rate.
+      const double seconds =
+          stats.waiting / (2 * std::max(stats.drain_requests_per_second, kSlowestDrain));
+      error.retry_after_seconds =
+          static_cast<int>(std::clamp(std::ceil(seconds), kShortestRetry, kLongestRetry));
+      return error;
+    }
+    case Submit::memory_low: {
+      ApiError error{503, "service_unavailable_error",
+                     "the machine is short of memory; requests that run go on", "memory_low"};
+      error.retry_after_seconds = 5;
+      return error;
+    }
+    case Submit::draining:
+    case Submit::accepted:
+      break;
+  }
+  ApiError error{503, "service_unavailable_error", "the server is shutting down", "draining"};
+  error.retry_after_seconds = 5;  // by then another one may be up
+  return error;
+}
+
 std::string error_body(const ApiError& error) {
   OrderedJson body;
   body["error"]["message"] = error.what();
@@ -81,7 +124,8 @@ net::Response error_response(const ApiError& error) {
   response.headers = {{"Content-Type", "application/json"}};
   if (error.retry_after_seconds > 0)
     response.headers.emplace_back("Retry-After", std::to_string(error.retry_after_seconds));
-  if (error.status == 500) response.headers.emplace_back("x-should-retry", "false");
+  if (error.status == 500 || error.never_retry)
+    response.headers.emplace_back("x-should-retry", "false");
   if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   response.body = error_body(error);
   return response;

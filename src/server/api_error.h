@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "engine/engine.h"
 #include "net/http_server.h"
 
 namespace strata::server {
@@ -24,6 +25,7 @@ struct ApiError : std::runtime_error {
   std::string code;             // "" becomes null
   std::string param;            // the field at fault; "" becomes null
   int retry_after_seconds = 0;  // 0: no Retry-After header
+  bool never_retry = false;     // x-should-retry: false, for clients that try 5xx again
 };
 
 ApiError bad_field(std::string_view field, const std::string& message);
@@ -33,6 +35,11 @@ ApiError unsupported_field(std::string_view field, const std::string& message);
 // The one table from our error codes to HTTP.
 // prompt_field: the field to name when the prompt does not fit the context.
 ApiError to_api_error(const Error& error, std::string_view prompt_field = "prompt");
+
+// The request's own time-out passed before it had anything to show.
+ApiError timeout_error();
+// Why an engine takes no request now: 429 or 503 with Retry-After.
+ApiError refusal(Submit reason, const EngineStats& stats);
 
 std::string error_body(const ApiError& error);
 // For faults the HTTP layer finds itself (no such request line, too large, too slow).

@@ -16,13 +16,6 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 // A stream whose reader is this far behind is given up.
 constexpr size_t kMostQueuedBytes = 16u << 20;
-constexpr int kShortestRetry = 1, kLongestRetry = 60;
-
-ApiError draining_error() {
-  ApiError error{503, "service_unavailable_error", "the server is shutting down", "draining"};
-  error.retry_after_seconds = 5;  // by then another one may be up
-  return error;
-}
 
 }  // namespace
 
@@ -77,16 +70,7 @@ void Call::start(const GenerationAsk& ask, std::vector<Prompt> prompts, bool ech
       continue;
     }
     on_client_gone();
-    const EngineStats stats = engine_.stats();
-    ApiError error =
-        result == Submit::queue_full
-            ? ApiError(429, "rate_limit_error",
-                       fmt::format("the queue is full ({} requests wait)", stats.waiting),
-                       "queue_full")
-            : draining_error();
-    if (error.status == 429)
-      error.retry_after_seconds = std::clamp(stats.waiting / 16, kShortestRetry, kLongestRetry);
-    throw error;
+    throw refusal(result, engine_.stats());
   }
   bool done = false;
   {
@@ -253,10 +237,9 @@ Outcome Call::outcome() const {
 ApiError Call::fault() const {
   switch (outcome()) {
     case Outcome::overloaded:
-      return draining_error();
+      return refusal(Submit::draining, {});
     case Outcome::timed_out:
-      return {503, "service_unavailable_error",
-              "the request's time-out passed before its first token", "timeout"};
+      return timeout_error();
     default:
       return {500, "internal_error", "the model could not compute an answer", "internal"};
   }
@@ -269,7 +252,6 @@ void Call::finish_whole(Outcome outcome) {
       (outcome == Outcome::timed_out && nothing)) {
     net::Response response = error_response(fault());
     response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
-    if (outcome == Outcome::timed_out) response.headers.emplace_back("x-should-retry", "false");
     exchange_->respond(std::move(response));
     return;
   }

@@ -186,8 +186,8 @@ ChatMessages read_messages(const Json& messages) {
   return out;
 }
 
-GenerationAsk read_chat(const RequestFields& fields, const Engine& engine, double priority_cap) {
-  GenerationAsk ask = read_generation(fields, engine, priority_cap);
+GenerationAsk read_chat(const RequestFields& fields, const Engine& engine, const Caller& caller) {
+  GenerationAsk ask = read_generation(fields, engine, caller);
   refuse_what_is_not_here_yet(fields);
   read_token_limit(fields, ask.base);
   read_logprobs(fields, ask.base);

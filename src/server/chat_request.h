@@ -17,6 +17,6 @@ ChatMessages read_messages(const Json& messages);
 
 // Reads a body of /v1/chat/completions whole, renders its prompt with the model's template and
 // tokenizes it: base.prompt is set. Throws ApiError.
-GenerationAsk read_chat(const RequestFields& fields, const Engine& engine, double priority_cap);
+GenerationAsk read_chat(const RequestFields& fields, const Engine& engine, const Caller& caller);
 
 }  // namespace strata::server

@@ -86,9 +86,9 @@ std::vector<Prompt> read_prompts(const Json& value, std::string_view field, cons
 }
 
 CompletionAsk read_completion(const RequestFields& fields, const Engine& engine,
-                              double priority_cap) {
+                              const Caller& caller) {
   CompletionAsk out;
-  out.ask = read_generation(fields, engine, priority_cap);
+  out.ask = read_generation(fields, engine, caller);
   GenerationRequest& base = out.ask.base;
   out.echo = fields.boolean("echo").value_or(false);
   if (!base.max_tokens) base.max_tokens = kDefaultMaxTokens;

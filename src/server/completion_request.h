@@ -22,7 +22,7 @@ struct CompletionAsk {
 };
 
 CompletionAsk read_completion(const RequestFields& fields, const Engine& engine,
-                              double priority_cap);
+                              const Caller& caller);
 
 // `field` as a string, [string], [int] or [[int]]; text is tokenized (one BOS where the model adds
 // one), ids are taken as they are.

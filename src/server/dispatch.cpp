@@ -79,13 +79,13 @@ bool matches(const Route& route, std::string_view path) {
 
 void check_key(Context& context) {
   KeyRing& keys = context.state.keys;
-  context.priority_cap = std::numeric_limits<double>::infinity();
   if (keys.empty()) return;
   const auto key = keys.find(context.request().header("Authorization"));
   if (!key)
     throw ApiError(401, "authentication_error",
                    "missing or unknown API key; send Authorization: Bearer KEY", "invalid_api_key");
-  context.priority_cap = keys[*key].priority_cap;
+  // Key 0 is nobody's: what all may share.
+  context.caller = {keys[*key].priority_cap, static_cast<uint32_t>(*key + 1)};
   if (const int wait = keys.seconds_until_allowed(*key); wait > 0) {
     ApiError error{429, "rate_limit_error",
                    fmt::format("key '{}': over {} requests a minute", keys[*key].name,
@@ -164,6 +164,11 @@ EngineStats ServerState::stats() const {
     sum.pages_total += s.pages_total;
     sum.pages_used += s.pages_used;
     sum.pages_cached += s.pages_cached;
+    sum.steps += s.steps;
+    sum.step_rows += s.step_rows;
+    sum.preemptions += s.preemptions;
+    sum.prefix_hit_tokens += s.prefix_hit_tokens;
+    sum.prefix_miss_tokens += s.prefix_miss_tokens;
   }
   return sum;
 }
@@ -233,7 +238,7 @@ const ServedModel& find_model(const ServerState& state, const std::optional<std:
 }
 
 void dispatch(ServerState& state, std::shared_ptr<net::Exchange> exchange) {
-  auto context = std::make_shared<Context>(Context{state, std::move(exchange), {}, {}, 0});
+  auto context = std::make_shared<Context>(Context{state, std::move(exchange), {}, {}, {}});
   answering_errors(*context, [&] {
     add_common_headers(*context);
     const net::Request& request = context->request();

@@ -18,8 +18,11 @@ constexpr size_t kInFlight = 32;
 
 }  // namespace
 
-EmbeddingAsk read_embedding(const RequestFields& fields, const Engine& engine) {
+EmbeddingAsk read_embedding(const RequestFields& fields, const Engine& engine,
+                            const Caller& caller) {
   EmbeddingAsk ask;
+  ask.base.embedding = true;
+  read_scheduling(fields, engine, caller, ask.base);
   const std::string format = fields.text("encoding_format").value_or("float");
   if (format != "float" && format != "base64")
     throw bad_field(
@@ -91,29 +94,30 @@ void EmbeddingCall::start(EmbeddingAsk ask) {
   const size_t first = std::min(kInFlight, ask_.inputs.size());
   submitted_ = first;
   for (size_t i = 0; i < first; ++i) {
-    if (submit_next(i)) continue;
+    const Submit result = submit_next(i);
+    if (result == Submit::accepted) continue;
     on_client_gone();
-    ApiError error(429, "rate_limit_error", "the queue is full or the server is shutting down",
-                   "queue_full");
-    error.retry_after_seconds = 1;
-    throw error;
+    throw refusal(result, engine_.stats());
   }
   exchange_->on_client_gone([call = weak_from_this()] {
     if (const auto alive = call.lock()) alive->on_client_gone();
   });
 }
 
-bool EmbeddingCall::submit_next(size_t input) {
-  GenerationRequest request;
-  request.embedding = true;
+Submit EmbeddingCall::submit_next(size_t input) {
+  GenerationRequest request = ask_.base;
   request.prompt = ask_.inputs[input].ids;
+  if (request.timeout_seconds > 0) {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - arrived_;
+    request.timeout_seconds = std::max(request.timeout_seconds - elapsed.count(), 1e-6);
+  }
   uint64_t id = 0;
-  if (engine_.submit(std::move(request), std::make_shared<Sink>(shared_from_this(), input), id) !=
-      Submit::accepted)
-    return false;
+  const Submit result =
+      engine_.submit(std::move(request), std::make_shared<Sink>(shared_from_this(), input), id);
+  if (result != Submit::accepted) return result;
   const std::lock_guard lock(mutex_);
   request_ids_.push_back(id);
-  return true;
+  return result;
 }
 
 void EmbeddingCall::on_client_gone() {
@@ -131,10 +135,11 @@ void EmbeddingCall::on_done(size_t input, std::vector<float> embedding, FinishRe
   {
     const std::lock_guard lock(mutex_);
     failed_ = failed_ || how == FinishReason::error;
+    timed_out_ = timed_out_ || how == FinishReason::timeout;
     cancelled_ = cancelled_ || how == FinishReason::cancelled;
     embeddings_[input] = std::move(embedding);
     ++done_;
-    const bool stop = failed_ || cancelled_ || gone_;
+    const bool stop = failed_ || cancelled_ || timed_out_ || gone_;
     if (stop && done_ < submitted_) return;
     if (done_ == ask_.inputs.size() || stop) {
       finish();
@@ -143,25 +148,31 @@ void EmbeddingCall::on_done(size_t input, std::vector<float> embedding, FinishRe
     if (submitted_ == ask_.inputs.size()) return;
     next = submitted_++;
   }
-  if (submit_next(next)) return;
+  if (submit_next(next) == Submit::accepted) return;
   on_done(next, {}, FinishReason::cancelled);
+}
+
+ApiError EmbeddingCall::fault(Outcome outcome) {
+  if (outcome == Outcome::failed)
+    return {500, "internal_error", "the model could not compute an embedding", "internal"};
+  if (outcome == Outcome::timed_out) return timeout_error();
+  ApiError error{503, "service_unavailable_error", "the server is overloaded or shutting down",
+                 "overloaded"};
+  error.retry_after_seconds = 1;
+  return error;
 }
 
 // Called with the mutex held.
 void EmbeddingCall::finish() {
   const Outcome outcome = failed_      ? Outcome::failed
                           : gone_      ? Outcome::aborted
+                          : timed_out_ ? Outcome::timed_out
                           : cancelled_ ? Outcome::overloaded
                                        : Outcome::completed;
   metrics_.count_request(outcome);
   if (gone_) return;
   if (outcome != Outcome::completed) {
-    ApiError error = failed_ ? ApiError(500, "internal_error",
-                                        "the model could not compute an embedding", "internal")
-                             : ApiError(503, "service_unavailable_error",
-                                        "the server is overloaded or shutting down", "overloaded");
-    if (!failed_) error.retry_after_seconds = 1;
-    net::Response response = error_response(error);
+    net::Response response = error_response(fault(outcome));
     response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
     exchange_->respond(std::move(response));
     return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -8,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "net/http_server.h"
+#include "server/api_error.h"
 #include "server/completion_request.h"
 #include "server/fields.h"
 #include "server/metrics.h"
@@ -15,11 +17,13 @@
 namespace strata::server {
 
 struct EmbeddingAsk {
+  GenerationRequest base;  // all but the input
   std::vector<Prompt> inputs;
   bool base64 = false;
 };
 
-EmbeddingAsk read_embedding(const RequestFields& fields, const Engine& engine);
+EmbeddingAsk read_embedding(const RequestFields& fields, const Engine& engine,
+                            const Caller& caller);
 
 // Little-endian f32 values as base64 (RFC 4648).
 std::string base64_floats(const std::vector<float>& values);
@@ -33,10 +37,11 @@ class EmbeddingCall : public std::enable_shared_from_this<EmbeddingCall> {
 
  private:
   class Sink;
-  bool submit_next(size_t input);
+  Submit submit_next(size_t input);
   void on_done(size_t input, std::vector<float> embedding, FinishReason how);
   void on_client_gone();
   void finish();
+  static ApiError fault(Outcome outcome);
 
   const std::shared_ptr<net::Exchange> exchange_;
   Engine& engine_;
@@ -44,6 +49,7 @@ class EmbeddingCall : public std::enable_shared_from_this<EmbeddingCall> {
   const std::string model_;
   const net::Headers headers_;
   EmbeddingAsk ask_;
+  const std::chrono::steady_clock::time_point arrived_ = std::chrono::steady_clock::now();
 
   std::mutex mutex_;
   std::vector<uint64_t> request_ids_;
@@ -52,6 +58,7 @@ class EmbeddingCall : public std::enable_shared_from_this<EmbeddingCall> {
   size_t done_ = 0;
   bool failed_ = false;
   bool cancelled_ = false;
+  bool timed_out_ = false;
   bool gone_ = false;
 };
 

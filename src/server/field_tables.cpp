@@ -17,6 +17,15 @@ constexpr std::string_view kTexts =
     R"({"anyOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"items":{"type":"string","minLength":1}},{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}},{"type":"array","minItems":1,"items":{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}}}]})";
 
 // What shapes the answer's tokens, the same in every generating endpoint.
+constexpr std::string_view kPriority =
+    R"({"anyOf":[{"type":"number","minimum":-100,"maximum":100},{"type":"string","enum":["low","normal","high"]}]})";
+constexpr std::string_view kPriorityMeaning =
+    "larger goes first (low: -1, high: 1); capped by the API key; waiting raises it by 1 every 5 s";
+constexpr std::string_view kTimeout = R"({"type":"number","exclusiveMinimum":0,"maximum":86400})";
+constexpr std::string_view kTimeoutMeaning =
+    "seconds from arrival after which the request ends, also while it waits: with what there is "
+    "(finish_reason timeout), or 503 if that is nothing";
+
 constexpr FieldSpec kSamplingFields[] = {
     {"temperature", kHonoured, R"({"type":"number","minimum":0,"maximum":100,"default":1})",
      "0: always the best token"},
@@ -32,9 +41,7 @@ constexpr FieldSpec kSamplingFields[] = {
      "strings that end the answer, at most 16; they are not part of it"},
     {"max_tokens", kHonoured, R"({"type":"integer","minimum":0,"maximum":9223372036854775807})",
      "tokens to generate at most; clamped to the room left in the context"},
-    {"priority", kHonoured,
-     R"({"anyOf":[{"type":"number"},{"type":"string","enum":["low","normal","high"]}]})",
-     "larger is admitted first; capped by the API key"},
+    {"priority", kHonoured, kPriority, kPriorityMeaning},
 };
 
 constexpr FieldSpec kMoreSamplingFields[] = {
@@ -64,8 +71,7 @@ constexpr FieldSpec kMoreSamplingFields[] = {
     {"model", kHonoured, kString, "a name of /v1/models"},
     {"timings", kHonoured, R"({"type":"boolean","default":false})",
      "adds the times of the request's phases to the answer"},
-    {"timeout", kHonoured, R"({"type":"number","exclusiveMinimum":0,"maximum":86400})",
-     "seconds after which the request ends with what there is"},
+    {"timeout", kHonoured, kTimeout, kTimeoutMeaning},
     {"parse_special", kHonoured, kBoolean,
      "whether spellings of control tokens in the text become control tokens"},
     {"user", kLabel, kString, "logged"},
@@ -175,6 +181,8 @@ constexpr FieldSpec kEmbeddingFields[] = {
      R"({"type":"string","enum":["float","base64"],"default":"float"})",
      "base64: little-endian f32"},
     {"dimensions", kHonoured, R"({"type":"integer","minimum":1})", "the model's own size only"},
+    {"priority", kHonoured, kPriority, kPriorityMeaning},
+    {"timeout", kHonoured, kTimeout, kTimeoutMeaning},
     {"user", kLabel, kString, "logged"},
 };
 

@@ -26,6 +26,16 @@ prometheus::Gauge& add_gauge(prometheus::Registry& registry, const char* name, c
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
 }
 
+prometheus::Counter& add_counter(prometheus::Registry& registry, const char* name,
+                                 const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add({});
+}
+
+// The engines count by themselves; a counter follows and never falls.
+void follow(prometheus::Counter& counter, double total) {
+  if (total > counter.Value()) counter.Increment(total - counter.Value());
+}
+
 }  // namespace
 
 struct Metrics::Impl {
@@ -36,6 +46,8 @@ struct Metrics::Impl {
   prometheus::Histogram* queue = nullptr;
   prometheus::Histogram* ttft = nullptr;
   prometheus::Histogram* inter_token = nullptr;
+  prometheus::Counter *steps = nullptr, *step_rows = nullptr, *preemptions = nullptr;
+  std::array<prometheus::Counter*, 2> prefix_tokens{};
   prometheus::Gauge* running = nullptr;
   prometheus::Gauge* waiting = nullptr;
   std::array<prometheus::Gauge*, 3> pages{};
@@ -73,6 +85,16 @@ Metrics::Metrics(const std::string& isa, const std::string& version)
                     .Register(r);
   const char* const states[] = {"used", "cached", "free"};
   for (size_t i = 0; i < 3; ++i) impl_->pages[i] = &pages.Add({{"state", states[i]}});
+  impl_->steps = &add_counter(r, "strata_engine_steps_total", "Passes over the model");
+  impl_->step_rows =
+      &add_counter(r, "strata_engine_rows_total", "Rows (tokens) of all passes over the model");
+  impl_->preemptions = &add_counter(r, "strata_preemptions_total",
+                                    "Times that an answer gave up its pages to be computed again");
+  auto& prefix = prometheus::BuildCounter()
+                     .Name("strata_prefix_tokens_total")
+                     .Help("Tokens of admitted prompts: found (hit) in the cache or not (miss)")
+                     .Register(r);
+  impl_->prefix_tokens = {&prefix.Add({{"result", "hit"}}), &prefix.Add({{"result", "miss"}})};
   prometheus::BuildGauge()
       .Name("strata_build_info")
       .Help("1, with what is running")
@@ -104,6 +126,11 @@ std::string Metrics::text(const EngineStats& stats) {
   impl_->pages[1]->Set(static_cast<double>(stats.pages_cached));
   impl_->pages[2]->Set(
       static_cast<double>(stats.pages_total - stats.pages_used - stats.pages_cached));
+  follow(*impl_->steps, static_cast<double>(stats.steps));
+  follow(*impl_->step_rows, static_cast<double>(stats.step_rows));
+  follow(*impl_->preemptions, static_cast<double>(stats.preemptions));
+  follow(*impl_->prefix_tokens[0], static_cast<double>(stats.prefix_hit_tokens));
+  follow(*impl_->prefix_tokens[1], static_cast<double>(stats.prefix_miss_tokens));
   return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
 }
 

@@ -91,7 +91,7 @@ void start_entry(Context& context, const Json& body, const std::shared_ptr<Batch
                  size_t index) {
   const RequestFields fields(body, generate_fields(), context.state.settings.lenient);
   const ServedModel& model = find_model(context.state, fields.text("model"));
-  const GenerationAsk ask = read_generation(fields, *model.engine, context.priority_cap);
+  const GenerationAsk ask = read_generation(fields, *model.engine, context.caller);
   const Json* prompt = fields.find("prompt");
   if (prompt == nullptr || !prompt->is_string()) throw bad_field("prompt", "prompt: wanted text");
   AnswerHead head;

@@ -54,7 +54,7 @@ const ServedModel& required_model(Context& context, const RequestFields& fields)
 void chat(Context& context) {
   const RequestFields fields = read_body(context, chat_fields());
   const ServedModel& model = required_model(context, fields);
-  GenerationAsk ask = read_chat(fields, *model.engine, context.priority_cap);
+  GenerationAsk ask = read_chat(fields, *model.engine, context.caller);
   std::vector<Prompt> prompts(1);
   prompts[0].ids = std::move(ask.base.prompt);
   start_call(context, model, AnswerForm::chat, ask, std::move(prompts), false);
@@ -63,14 +63,14 @@ void chat(Context& context) {
 void completions(Context& context) {
   const RequestFields fields = read_body(context, completion_fields());
   const ServedModel& model = required_model(context, fields);
-  CompletionAsk ask = read_completion(fields, *model.engine, context.priority_cap);
+  CompletionAsk ask = read_completion(fields, *model.engine, context.caller);
   start_call(context, model, AnswerForm::completion, ask.ask, std::move(ask.prompts), ask.echo);
 }
 
 void embeddings(Context& context) {
   const RequestFields fields = read_body(context, embedding_fields());
   const ServedModel& model = required_model(context, fields);
-  EmbeddingAsk ask = read_embedding(fields, *model.engine);
+  EmbeddingAsk ask = read_embedding(fields, *model.engine, context.caller);
   std::make_shared<EmbeddingCall>(context.exchange, *model.engine, context.state.metrics,
                                   model.name, context.headers)
       ->start(std::move(ask));
@@ -79,7 +79,7 @@ void embeddings(Context& context) {
 void generate_as(Context& context, bool stream) {
   const RequestFields fields = read_body(context, generate_fields());
   const ServedModel& model = find_model(context.state, fields.text("model"));
-  GenerationAsk ask = read_generation(fields, *model.engine, context.priority_cap);
+  GenerationAsk ask = read_generation(fields, *model.engine, context.caller);
   ask.stream = stream;
   const Json* prompt = fields.find("prompt");
   if (prompt == nullptr || !prompt->is_string()) throw bad_field("prompt", "prompt: wanted text");

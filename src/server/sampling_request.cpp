@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -16,6 +17,7 @@ namespace {
 constexpr size_t kMostStops = 16;
 constexpr int64_t kMostChoices = 64;
 constexpr double kMostSeconds = 86400;
+constexpr double kMostPriority = 100;
 
 // 63 bits, so that clients whose integers are signed can send it back.
 uint64_t random_seed() {
@@ -23,11 +25,14 @@ uint64_t random_seed() {
   return (static_cast<uint64_t>(device()) << 32 | device()) >> 1;
 }
 
-double read_priority(const RequestFields& fields, double cap) {
+double read_priority(const RequestFields& fields, const Engine& engine, double cap) {
   const Json* value = fields.find("priority");
   double priority = 0;
   if (value != nullptr && value->is_number()) {
     priority = value->get<double>();
+    if (!(std::abs(priority) <= kMostPriority))
+      throw bad_field("priority", fmt::format("priority: got {}, wanted a number from {} to {}",
+                                              priority, -kMostPriority, kMostPriority));
   } else if (value != nullptr) {
     const std::string word = fields.text("priority").value_or("");
     if (word != "low" && word != "normal" && word != "high")
@@ -36,6 +41,10 @@ double read_priority(const RequestFields& fields, double cap) {
                                   clipped_utf8(word, 40)));
     priority = word == "low" ? -1 : word == "high" ? 1 : 0;
   }
+  if (priority != 0 && engine.options().policy != Policy::priority)
+    throw bad_field("priority",
+                    "priority: this server does not go by priorities (--policy); only normal is "
+                    "accepted");
   return std::min(priority, cap);
 }
 
@@ -87,8 +96,17 @@ void read_stream_options(const RequestFields& fields, GenerationAsk& ask) {
 
 }  // namespace
 
+void read_scheduling(const RequestFields& fields, const Engine& engine, const Caller& caller,
+                     GenerationRequest& request) {
+  request.key = caller.key;
+  request.priority = read_priority(fields, engine, caller.priority_cap);
+  request.timeout_seconds = fields.number("timeout", 0, kMostSeconds).value_or(0);
+  if (fields.has("timeout") && request.timeout_seconds == 0)
+    throw bad_field("timeout", "timeout: got 0, wanted more than 0 seconds");
+}
+
 GenerationAsk read_generation(const RequestFields& fields, const Engine& engine,
-                              double priority_cap) {
+                              const Caller& caller) {
   const GenerationDefaults& defaults = engine.defaults();
   GenerationAsk ask;
   GenerationRequest& request = ask.base;
@@ -116,10 +134,7 @@ GenerationAsk read_generation(const RequestFields& fields, const Engine& engine,
   request.max_tokens = fields.integer("max_tokens", 0, std::numeric_limits<int64_t>::max());
   request.choices = static_cast<int>(fields.integer("n", 1, kMostChoices).value_or(1));
   request.stop = read_stops(fields);
-  request.priority = read_priority(fields, priority_cap);
-  request.timeout_seconds = fields.number("timeout", 0, kMostSeconds).value_or(0);
-  if (fields.has("timeout") && request.timeout_seconds == 0)
-    throw bad_field("timeout", "timeout: got 0, wanted more than 0 seconds");
+  read_scheduling(fields, engine, caller, request);
   ask.stream = fields.boolean("stream").value_or(false);
   ask.timings = fields.boolean("timings").value_or(false);
   read_stream_options(fields, ask);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,18 @@ struct GenerationAsk {
   bool timings = false;
 };
 
-// `priority_cap`: of the API key. A request without a seed gets a random one.
+// Who asks: what the API key allows, and whose share the request is counted in.
+struct Caller {
+  double priority_cap = std::numeric_limits<double>::infinity();
+  uint32_t key = 1;
+};
+
+// A request without a seed gets a random one.
 GenerationAsk read_generation(const RequestFields& fields, const Engine& engine,
-                              double priority_cap);
+                              const Caller& caller);
+
+// The fields that every generating endpoint and /v1/embeddings have in common.
+void read_scheduling(const RequestFields& fields, const Engine& engine, const Caller& caller,
+                     GenerationRequest& request);
 
 }  // namespace strata::server

@@ -13,6 +13,7 @@
 
 #include "server/fields.h"
 #include "server/metrics.h"
+#include "server/sampling_request.h"
 #include "server/server.h"
 #include "server/worker_pool.h"
 
@@ -51,7 +52,7 @@ struct Context {
   std::shared_ptr<net::Exchange> exchange;
   net::Headers headers;  // of every answer: request id, CORS, ignored fields
   std::string request_id;
-  double priority_cap = 0;
+  Caller caller;
 
   const net::Request& request() const { return exchange->request(); }
 };

@@ -235,7 +235,9 @@ def test_second_turn_with_the_answer_sent_back(client):
     # 1 + (1 + 2 + 1) + (1 + bytes + 1) + (1 + 4 + 1) + 1
     assert reply.usage.prompt_tokens == 1 + 4 + len(GREEDY.encode()) + 2 + 6 + 1
     dumped = [*HI, {**first.model_dump(), "parsed": None, "reasoning_content": None}, {"role": "user", "content": "more"}]
-    assert client.chat.completions.create(model="chain", messages=dumped, temperature=0).usage == reply.usage
+    again = client.chat.completions.create(model="chain", messages=dumped, temperature=0).usage
+    assert (again.prompt_tokens, again.completion_tokens) == (reply.usage.prompt_tokens, reply.usage.completion_tokens)
+    assert again.prompt_tokens_details.cached_tokens == again.prompt_tokens - 1
 
 
 def test_request_errors_become_their_exceptions(client):

@@ -44,13 +44,20 @@ def alone(smollm2):
     return ask(smollm2, 0)
 
 
-def test_among_63_others(smollm2, alone):
+@pytest.fixture(scope="module")
+def crowded(strata):
+    """A server that reads prompts as fast as it can, so that all run together."""
+    with serving(strata, "--model", f"{MODEL}={require_model(MODEL)}", "--itl-target-ms", 60_000) as server:
+        yield server
+
+
+def test_among_63_others(smollm2, crowded, alone):
     """All 64 are in flight in one batch; some are then asked again alone."""
     highest = []
     with concurrent.futures.ThreadPoolExecutor(64) as pool:
-        crowd = [pool.submit(ask_streamed if number % 2 else ask, smollm2, number) for number in range(64)]
+        crowd = [pool.submit(ask_streamed if number % 2 else ask, crowded, number) for number in range(64)]
         while not all(done.done() for done in crowd):
-            highest.append(metrics(smollm2)["strata_requests_running"])
+            highest.append(metrics(crowded)["strata_requests_running"])
         answers = [done.result() for done in crowd]
     assert answers[0] == alone
     assert max(highest) >= 32, "they were not in flight together"

@@ -3,7 +3,7 @@ import concurrent.futures
 
 import pytest
 
-from api import CHAT, COMPLETIONS, answer, case_json, metrics, stream
+from api import CHAT, COMPLETIONS, answer, case_json, computed, metrics, stream
 
 GREEDY = "alpha beta😀 gamma delta epsilon"
 
@@ -61,7 +61,7 @@ def test_stop_strings_cut_exactly(chain, entry, with_logprobs):
         streamed = stream(chain, path, {**body, "stream_options": {"include_usage": True}})
         # What was sent is what was meant: nothing of a stop string ever left.
         assert (streamed.text(), streamed.finish_reason()) == (case["content"], case["finish_reason"])
-        assert [reply["usage"]] == streamed.usages()
+        assert [computed(reply["usage"])] == [computed(usage) for usage in streamed.usages()]
         counts.add(reply["usage"]["completion_tokens"])
     assert len(counts) == 1, counts
 
@@ -80,11 +80,12 @@ def test_text_is_not_held_back_for_a_stop_it_cannot_become(chain):
 def test_usage_is_equal_whole_and_streamed(chain):
     whole = answer(chain, CHAT, case_json("C05/whole.json"))["usage"]
     assert (whole["prompt_tokens"], whole["completion_tokens"], whole["total_tokens"]) == (21, 12, 33)
-    assert whole["prompt_tokens_details"]["cached_tokens"] == 0
+    assert 0 <= whole["prompt_tokens_details"]["cached_tokens"] <= 20
     assert whole["completion_tokens_details"]["reasoning_tokens"] == 0
     streamed = stream(chain, CHAT, case_json("C05/stream-usage.json"))
-    assert streamed.usages() == [whole]
-    assert streamed.frames[-1]["choices"] == [] and streamed.frames[-1]["usage"] == whole
+    [usage] = streamed.usages()
+    assert computed(usage) == computed(whole) and usage["prompt_tokens_details"]["cached_tokens"] == 20, "all but the last"
+    assert streamed.frames[-1]["choices"] == [] and streamed.frames[-1]["usage"] == usage
     assert stream(chain, CHAT, case_json("C05/stream-plain.json")).usages() == []
 
 

@@ -31,6 +31,12 @@ def answer(server, path, body, **headers):
     return response.json()
 
 
+def computed(usage):
+    """`usage` without what the prefix cache had: the same however often a request is repeated."""
+    details = {key: count for key, count in usage["prompt_tokens_details"].items() if key != "cached_tokens"}
+    return {**usage, "prompt_tokens_details": details}
+
+
 def error(server, path, body, status, **headers):
     """The error object of a request that must fail with `status`, its form checked (clients.md)."""
     return error_of(post(server, path, body, **headers), status)

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/kv_pool.h"
+#include "engine/prefix_cache.h"
+#include "engine/sequence.h"
+#include "engine/step_cost.h"
+
+namespace strata {
+
+// In which order prompts are read. Under each, a key that has had more tokens than others stands
+// back, and what waits moves forward with time, so that nothing starves (constants below).
+enum class Policy : uint8_t {
+  fcfs,      // first come, first served; `priority` of requests is refused by the API
+  sjf,       // the fewest tokens left to read and generate first
+  priority,  // the highest priority first, then first come
+};
+
+struct SchedulerOptions {
+  int max_running = 64;        // sequences in the batch
+  int64_t batch_tokens = 512;  // rows of a step
+  Policy policy = Policy::priority;
+  double itl_target_seconds = 0.1;  // a step with running streams takes no longer, if it can
+};
+
+// Rows of one sequence in the next step: its next `rows` known tokens.
+struct PlannedRows {
+  ActiveRequest* request = nullptr;
+  Sequence* sequence = nullptr;
+  int64_t rows = 0;
+};
+
+// Decides what the next step computes, and who holds pages.
+//
+// A step's rows: first the newest token of every sequence that has just that left, in order of
+// seniority; then chunks of prompts in order of the policy, under the budget of rows and, while
+// others stream, of time. A sequence is admitted, which gives it a cache and what the prefix cache
+// has of its tokens, when its first rows are planned and its known tokens fit beside those of the
+// others. Pages are taken as sequences grow.
+//
+// When pages run out the most junior sequence that may be preempted gives up its own; it is waiting
+// again, and its known tokens are computed once more when there is room. Seniority: priority, then
+// age. After kMostPreemptions a sequence is admitted only when all it can ever need is reserved for
+// it, and is never preempted again. The most senior sequence always finds pages, since it fits when
+// it is alone; so everything ends, also in a pool of the smallest size.
+class Scheduler {
+ public:
+  static constexpr int kMostPreemptions = 3;
+  // One unit of priority is worth this much waiting, and this many tokens of a key's excess over
+  // the least served key with work.
+  static constexpr double kAgeingSeconds = 5;
+  static constexpr double kFairTokens = 2000;
+  static constexpr double kMostExcessTokens = 20'000;
+  // Under sjf a job that has waited a second counts as this much shorter.
+  static constexpr double kSjfAgeingTokens = 100;
+  // Half of what a key has had is forgotten after this time.
+  static constexpr double kServedHalfLifeSeconds = 60;
+
+  // cache: may be nullptr. Both outlive the scheduler.
+  Scheduler(const SchedulerOptions& options, KvPool& pool, PrefixCache* cache);
+
+  // The next step's rows; pages for them are taken. Empty only when nothing can run.
+  const std::vector<PlannedRows>& plan(std::span<const std::unique_ptr<ActiveRequest>> active,
+                                       EngineClock::time_point now);
+  // After the planned step has run in `seconds` and lengths have moved on.
+  void finish_step(double seconds);
+  // Gives back the pages of an ended sequence; what it holds stays in the prefix cache unless its
+  // step failed.
+  void release(ActiveRequest& request, Sequence& sequence);
+
+  int64_t admitted() const { return admitted_; }  // requests
+  int64_t preemptions() const { return preemptions_; }
+  // Prompt tokens of admitted sequences that came out of the prefix cache, and the others.
+  int64_t cached_tokens() const { return cached_tokens_; }
+  int64_t computed_tokens() const { return computed_tokens_; }
+
+ private:
+  struct Entry {
+    ActiveRequest* request = nullptr;
+    Sequence* sequence = nullptr;
+    double rank = 0;  // smaller goes first
+  };
+
+  void collect(std::span<const std::unique_ptr<ActiveRequest>> active, EngineClock::time_point now);
+  void forget_served(EngineClock::time_point now);
+  double rank(const ActiveRequest& request, const Sequence& sequence,
+              EngineClock::time_point now) const;
+  bool is_senior(const Entry& a, const Entry& b) const;
+  void plan_single_rows();
+  void plan_chunks(EngineClock::time_point now);
+  bool may_start(const Entry& entry) const;
+  bool admit(const Entry& entry, EngineClock::time_point now);
+  int64_t take_known_part(const Entry& entry, int32_t cache);
+  bool fits(int32_t cache, const Entry& entry) const;
+  int64_t chunk_rows(const Entry& entry) const;
+  bool grow_by_preempting(size_t index, int64_t rows);
+  void preempt(size_t index);
+  void plan_rows(const Entry& entry, int64_t rows);
+  void keep_prefix(const ActiveRequest& request, const Sequence& sequence, bool whole);
+  double& served(uint32_t key);
+
+  const SchedulerOptions options_;
+  KvPool& pool_;
+  PrefixCache* const cache_;
+  StepCost cost_;
+
+  std::vector<PlannedRows> planned_;
+  StepWork work_;  // of planned_
+  bool reads_prompt_ = false;
+  int64_t streaming_ = 0;       // single rows planned
+  std::vector<Entry> running_;  // by seniority
+  std::vector<Entry> reading_;  // running or waiting, with more than one token left, by rank
+  std::vector<TokenId> known_;  // of the sequence at hand
+  // The sequence that found too few pages, and how many there were: no use to try before there are
+  // more.
+  std::pair<uint64_t, int> blocked_{0, 0};  // request id, choice
+  int64_t blocked_pages_ = 0;
+
+  std::vector<double> served_;  // tokens by key
+  double least_served_ = 0;     // of keys with work
+  EngineClock::time_point forgotten_;
+  int64_t admitted_ = 0, preemptions_ = 0, cached_tokens_ = 0, computed_tokens_ = 0;
+};
+
+}  // namespace strata

@@ -1,0 +1,343 @@
+#include "engine/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "engine/allocation_count_for_test.h"
+#include "engine/letter_tokenizer_for_test.h"
+
+namespace strata {
+namespace {
+
+// Plays the engine's loop without a model: lengths grow, tokens come from the sequence's past, time
+// stands still unless a test moves it.
+class Playground {
+ public:
+  Playground(const SchedulerOptions& options, int64_t pages, bool prefix_cache,
+             std::vector<KvShape::Group> groups = {{0, 1}})
+      : options_(options),
+        pool_({.groups = groups, .kv_heads = 1, .head_size = 1, .type = KvType::f32},
+              std::vector<int64_t>(groups.size(), pages), options.batch_tokens),
+        cache_(prefix_cache ? std::make_unique<PrefixCache>(pool_) : nullptr),
+        scheduler_(options, pool_, cache_.get()) {}
+
+  ActiveRequest& submit(std::vector<TokenId> prompt, int64_t max_tokens,
+                        GenerationRequest base = {}) {
+    auto request = std::make_unique<ActiveRequest>();
+    request->id = ++last_id_;
+    request->submitted = now_;
+    request->request = std::move(base);
+    request->request.prompt = std::move(prompt);
+    request->max_tokens = max_tokens;
+    for (int i = 0; i < request->request.choices; ++i)
+      request->sequences.push_back(std::make_unique<Sequence>(i, tokenizer_, request->request));
+    active_.push_back(std::move(request));
+    return *active_.back();
+  }
+
+  // Returns what was planned; ended requests are gone, and in `ended`.
+  std::vector<PlannedRows> step() {
+    const std::vector<PlannedRows> planned = scheduler_.plan(active_, now_);
+    int64_t rows = 0, running = 0;
+    for (const PlannedRows& p : planned) {
+      EXPECT_GT(p.rows, 0);
+      EXPECT_TRUE(p.sequence->running());
+      EXPECT_LE(p.rows, p.request->left(*p.sequence));
+      rows += p.rows;
+      EXPECT_EQ(pool_.length(p.sequence->cache), p.sequence->length);
+      EXPECT_TRUE(pool_.append(p.sequence->cache, p.rows)) << "a planned step never lacks pages";
+      p.sequence->length += p.rows;
+      if (p.request->left(*p.sequence) > 0) continue;
+      Sequence& s = *p.sequence;
+      s.generated.push_back(static_cast<TokenId>((s.length * 7 + s.choice) % 100));
+      if (static_cast<int64_t>(s.generated.size()) == p.request->max_tokens)
+        s.finish = FinishReason::length;
+    }
+    for (const auto& request : active_)
+      for (const auto& s : request->sequences) running += s->running();
+    EXPECT_LE(running, options_.max_running);
+    EXPECT_LE(rows, options_.batch_tokens);
+    scheduler_.finish_step(0.01);
+    retire();
+    return planned;
+  }
+
+  void cancel(ActiveRequest& request) {
+    for (const auto& s : request.sequences)
+      if (s->finish == FinishReason::none) s->finish = FinishReason::cancelled;
+    retire();
+  }
+  void pass_time(double seconds) {
+    now_ +=
+        std::chrono::duration_cast<EngineClock::duration>(std::chrono::duration<double>(seconds));
+  }
+
+  std::vector<std::unique_ptr<ActiveRequest>>& active() { return active_; }
+  std::vector<std::unique_ptr<ActiveRequest>> ended;
+  KvPool& pool() { return pool_; }
+  Scheduler& scheduler() { return scheduler_; }
+  PrefixCache* cache() { return cache_.get(); }
+
+ private:
+  void retire() {
+    for (auto& request : active_)
+      for (auto& s : request->sequences)
+        if (s->finish != FinishReason::none) scheduler_.release(*request, *s);
+    for (auto it = active_.begin(); it != active_.end();) {
+      if (!(*it)->finished()) {
+        ++it;
+        continue;
+      }
+      ended.push_back(std::move(*it));
+      it = active_.erase(it);
+    }
+  }
+
+  SchedulerOptions options_;
+  LetterTokenizer tokenizer_{100};
+  KvPool pool_;
+  std::unique_ptr<PrefixCache> cache_;
+  Scheduler scheduler_;
+  std::vector<std::unique_ptr<ActiveRequest>> active_;
+  EngineClock::time_point now_ = EngineClock::time_point() + std::chrono::hours(1);
+  uint64_t last_id_ = 0;
+};
+
+std::vector<TokenId> prompt_of(int64_t size, TokenId first = 0) {
+  std::vector<TokenId> out;
+  for (int64_t i = 0; i < size; ++i) out.push_back((first + static_cast<TokenId>(i)) % 100);
+  return out;
+}
+
+std::vector<uint64_t> ids(const std::vector<PlannedRows>& planned) {
+  std::vector<uint64_t> out;
+  for (const PlannedRows& p : planned) out.push_back(p.request->id);
+  return out;
+}
+
+TEST(Scheduler, StreamsGoFirstThenChunksUnderTheBudget) {
+  Playground play({.max_running = 8, .batch_tokens = 32}, 100, false);
+  play.submit(prompt_of(10), 20);
+  play.step();
+  play.submit(prompt_of(40, 1), 5);
+  play.submit(prompt_of(7, 2), 5);
+  std::vector<PlannedRows> planned = play.step();
+  ASSERT_EQ(ids(planned), (std::vector<uint64_t>{1, 2}));
+  EXPECT_EQ(planned[0].rows, 1);
+  EXPECT_EQ(planned[1].rows, 31);
+  planned = play.step();
+  ASSERT_EQ(ids(planned), (std::vector<uint64_t>{1, 2}));
+  EXPECT_EQ(planned[1].rows, 9) << "nothing is known of the time of steps: one chunk at a time";
+}
+
+TEST(Scheduler, ChoicesShareThePromptsPages) {
+  for (const bool prefix_cache : {false, true}) {
+    Playground play({.max_running = 8, .batch_tokens = 64}, 100, prefix_cache);
+    GenerationRequest four;
+    four.choices = 4;
+    play.submit(prompt_of(40), 10, four);
+    EXPECT_EQ(play.step().size(), 1u) << "the first choice reads the prompt";
+    const std::vector<PlannedRows> planned = play.step();
+    ASSERT_EQ(planned.size(), 4u);
+    for (const PlannedRows& p : planned) EXPECT_EQ(p.rows, 1);
+    // 2 full pages shared by all, and 1 of each.
+    EXPECT_EQ(play.pool().used_pages(), 2 + 4);
+    while (!play.active().empty()) play.step();
+    EXPECT_EQ(play.ended[0]->summary.cached_tokens, 0);
+    EXPECT_EQ(play.pool().used_pages(), 0);
+  }
+}
+
+TEST(Scheduler, ShortestJobFirst) {
+  Playground play({.max_running = 1, .batch_tokens = 64, .policy = Policy::sjf}, 100, false);
+  play.submit(prompt_of(60), 10);
+  play.submit(prompt_of(20), 10);
+  play.submit(prompt_of(20), 5);
+  while (!play.active().empty()) play.step();
+  std::vector<uint64_t> order;
+  for (const auto& r : play.ended) order.push_back(r->id);
+  EXPECT_EQ(order, (std::vector<uint64_t>{3, 2, 1}));
+}
+
+// A flood of requests that the policy prefers; how many steps of a second until the other one is
+// done?
+int steps_until_done(Policy policy, GenerationRequest low, int64_t low_size, GenerationRequest high,
+                     int64_t high_size) {
+  Playground play({.max_running = 1, .batch_tokens = 1024, .policy = policy}, 1000, false);
+  play.submit(prompt_of(high_size), 1, high);
+  play.submit(prompt_of(low_size), 1, low);
+  for (int step = 1; step < 500; ++step) {
+    play.submit(prompt_of(high_size), 1, high);
+    play.step();
+    play.pass_time(1);
+    for (const auto& r : play.ended)
+      if (r->id == 2) return step;
+  }
+  return 500;
+}
+
+TEST(Scheduler, NothingStarves) {
+  GenerationRequest low, high;
+  low.priority = -1;
+  high.priority = 1;
+  // 2 units of priority are 2 * kAgeingSeconds = 10 s, at one request a second.
+  const int priority = steps_until_done(Policy::priority, low, 10, high, 10);
+  EXPECT_GT(priority, 5);
+  EXPECT_LE(priority, 2 * Scheduler::kAgeingSeconds + 2);
+  // 900 tokens more are 900 / kSjfAgeingTokens = 9 s.
+  const int sjf = steps_until_done(Policy::sjf, {}, 910, {}, 10);
+  EXPECT_GT(sjf, 5);
+  EXPECT_LE(sjf, 900 / Scheduler::kSjfAgeingTokens + 2);
+  EXPECT_EQ(steps_until_done(Policy::fcfs, low, 10, high, 10), 2);
+}
+
+TEST(Scheduler, KeysGetFairShares) {
+  // Key 1 has 20 requests waiting before key 2 comes with 5: they take turns.
+  Playground play({.max_running = 1, .batch_tokens = 1024, .policy = Policy::fcfs}, 1000, false);
+  GenerationRequest one, two;
+  one.key = 1;
+  two.key = 2;
+  for (int i = 0; i < 20; ++i) play.submit(prompt_of(600), 1, one);
+  play.step();
+  for (int i = 0; i < 5; ++i) play.submit(prompt_of(600), 1, two);
+  while (!play.active().empty()) play.step();
+  size_t last_of_two = 0;
+  for (size_t i = 0; i < play.ended.size(); ++i)
+    if (play.ended[i]->request.key == 2) last_of_two = i;
+  EXPECT_LE(last_of_two, 10u);
+}
+
+TEST(Scheduler, ABlockedRequestIsNotOvertaken) {
+  Playground play({.max_running = 8, .batch_tokens = 512, .policy = Policy::fcfs}, 10, false);
+  play.submit(prompt_of(100), 40);
+  play.step();
+  play.submit(prompt_of(100, 1), 4);  // 7 pages, 3 are free
+  play.submit(prompt_of(4, 2), 4);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(ids(play.step()), (std::vector<uint64_t>{1}));
+  while (!play.active().empty()) play.step();
+  EXPECT_EQ(play.ended.size(), 3u);
+  EXPECT_EQ(play.ended[0]->id, 1u);
+}
+
+TEST(Scheduler, AStepWithStreamsKeepsToTheTarget) {
+  // A machine of 1 ms a row: 100 ms are 100 rows.
+  Playground play({.max_running = 8, .batch_tokens = 512, .itl_target_seconds = 0.1}, 4000, false);
+  play.submit(prompt_of(10), 2000);
+  play.submit(prompt_of(20'000), 1);
+  std::vector<PlannedRows> planned;
+  int64_t most = 0;
+  for (int i = 0; i < 60; ++i) {
+    planned = play.scheduler().plan(play.active(), EngineClock::time_point());
+    int64_t rows = 0;
+    for (const PlannedRows& p : planned) {
+      rows += p.rows;
+      ASSERT_TRUE(play.pool().append(p.sequence->cache, p.rows));
+      p.sequence->length += p.rows;
+      if (p.request->left(*p.sequence) == 0) p.sequence->generated.push_back(1);
+    }
+    play.scheduler().finish_step(0.001 * static_cast<double>(rows));
+    if (i > 10) most = std::max(most, rows);
+  }
+  EXPECT_GE(most, 90);
+  EXPECT_LE(most, 101);
+}
+
+// Random requests, choices, cancellations, priorities and keys in pools down to the smallest.
+// Whatever happens: a planned step has its pages, everything ends with what was asked for, nobody
+// is preempted more often than promised, and no page is lost.
+void run_random_operations(uint32_t seed, int64_t pages, bool prefix_cache,
+                           std::vector<KvShape::Group> groups) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << pages << " pages, prefix cache "
+                                  << prefix_cache << ", " << groups.size() << " groups");
+  std::mt19937 random(seed);
+  const auto policy = static_cast<Policy>(seed % 3);
+  Playground play({.max_running = 6, .batch_tokens = 48, .policy = policy}, pages, prefix_cache,
+                  groups);
+  const int64_t context = std::min<int64_t>(play.pool().longest_sequence(), 400);
+  size_t cancelled = 0, submitted = 0;
+  for (int step = 0; step < 1500; ++step) {
+    if (step < 900 && random() % 6 == 0) {
+      const auto prompt = static_cast<int64_t>(1 + random() % static_cast<uint64_t>(context - 1));
+      const auto room = static_cast<uint64_t>(context - prompt);
+      GenerationRequest request;
+      request.choices = random() % 4 == 0 ? 3 : 1;
+      request.priority = static_cast<double>(random() % 3);
+      request.key = 1 + random() % 2;
+      request.embedding = random() % 10 == 0;
+      request.prompt_logprobs = !request.embedding && random() % 8 == 0;
+      if (request.embedding) request.choices = 1;
+      play.submit(prompt_of(prompt, static_cast<TokenId>(random() % 2)),
+                  static_cast<int64_t>(1 + random() % room), request);
+      ++submitted;
+    }
+    if (!play.active().empty() && random() % 40 == 0) {
+      play.cancel(*play.active()[random() % play.active().size()]);
+      ++cancelled;
+    }
+    const bool work = !play.active().empty();
+    EXPECT_EQ(play.step().empty(), !work) << "step " << step;
+    play.pass_time(0.05);
+    for (const auto& r : play.active())
+      for (const auto& s : r->sequences) ASSERT_LE(s->preemptions, Scheduler::kMostPreemptions);
+  }
+  for (int step = 0; step < 100'000 && !play.active().empty(); ++step) play.step();
+  EXPECT_EQ(play.ended.size(), submitted);
+  EXPECT_GT(submitted, 100u);
+  EXPECT_GT(cancelled, 5u);
+  for (const auto& r : play.ended)
+    for (const auto& s : r->sequences)
+      if (s->finish == FinishReason::length) {
+        // Each token depends on the position it was drawn at: none twice, none left out.
+        ASSERT_EQ(static_cast<int64_t>(s->generated.size()), r->max_tokens);
+        for (size_t i = 0; i < s->generated.size(); ++i)
+          ASSERT_EQ(s->generated[i],
+                    static_cast<TokenId>(
+                        ((r->prompt_size() + static_cast<int64_t>(i)) * 7 + s->choice) % 100));
+      }
+  EXPECT_EQ(play.pool().used_pages(), 0);
+  if (prefix_cache) play.cache()->clear();
+  for (size_t g = 0; g < groups.size(); ++g) EXPECT_EQ(play.pool().available_pages(g), pages);
+  if (pages < 60) {
+    EXPECT_GT(play.scheduler().preemptions(), 0);
+  }
+}
+
+TEST(Scheduler, KeepsItsPromisesUnderRandomOperations) {
+  for (uint32_t seed = 1; seed <= 3; ++seed) {
+    for (const bool prefix_cache : {false, true}) {
+      run_random_operations(seed, 26, prefix_cache, {{0, 1}});
+      run_random_operations(seed, 40, prefix_cache, {{0, 1}});
+      run_random_operations(seed, 400, prefix_cache, {{0, 1}});
+      run_random_operations(seed, 40, prefix_cache, {{0, 1}, {50, 1}});
+    }
+  }
+}
+
+TEST(Scheduler, ASteadyStepAllocatesNothing) {
+  Playground play({.max_running = 8, .batch_tokens = 64}, 400, true);
+  for (TokenId i = 0; i < 8; ++i) {
+    ActiveRequest& request = play.submit(prompt_of(20, i), 300);
+    request.sequences[0]->generated.reserve(300);
+  }
+  const auto step = [&] {
+    for (const PlannedRows& p : play.scheduler().plan(play.active(), EngineClock::time_point())) {
+      ASSERT_TRUE(play.pool().append(p.sequence->cache, p.rows));
+      p.sequence->length += p.rows;
+      if (p.request->left(*p.sequence) == 0) p.sequence->generated.push_back(1);
+    }
+    play.scheduler().finish_step(0.01);
+  };
+  for (int i = 0; i < 40; ++i) step();
+  const int64_t before = allocation_count();
+  for (int i = 0; i < 100; ++i) step();
+  EXPECT_EQ(allocation_count() - before, 0);
+}
+
+}  // namespace
+}  // namespace strata
