@@ -51,5 +51,5 @@ function(strata_test name)
   # "support/test_data.h" and its like.
   target_include_directories(strata_${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   add_test(NAME ${name} COMMAND strata_${name}_test WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 600)
+  set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 1800)
 endfunction()

@@ -110,8 +110,11 @@ TEST(ServeClient, PromptsShareTheirFirstWordsOnly) {
 // A server that answers every third call with 429 and ends every fourth stream early.
 TEST(ServeClient, RecordsWhatBecameOfEachCall) {
   std::atomic<int> calls{0};
+  net::ServerOptions options;
+  options.host = "127.0.0.1";
+  options.port = 0;
   const auto server = net::HttpServer::start(
-      {.host = "127.0.0.1", .port = 0},
+      options,
       [&](std::shared_ptr<net::Exchange> exchange) {
         const int number = calls++;
         const Json body = parse_json(exchange->request().body);
@@ -139,13 +142,13 @@ TEST(ServeClient, RecordsWhatBecameOfEachCall) {
       [](int, std::string_view) { return std::string(); });
   for (const int clients : {0, 3}) {
     calls = 0;
-    ServeClientOptions options;
-    options.url = "http://127.0.0.1:" + std::to_string(server->port());
-    options.model = "m";
-    options.api_key = "k";
-    options.clients = clients;
+    ServeClientOptions call_options;
+    call_options.url = "http://127.0.0.1:" + std::to_string(server->port());
+    call_options.model = "m";
+    call_options.api_key = "k";
+    call_options.clients = clients;
     std::vector<PlannedCall> plan = poisson_plan(16, 1000, 5, 3, 1);
-    const std::vector<CallRecord> records = run_calls(plan, options);
+    const std::vector<CallRecord> records = run_calls(plan, call_options);
     const ServeSummary s = summarize_calls(records, {});
     EXPECT_EQ(s.calls, 16);
     EXPECT_EQ(s.completed, 8);

@@ -113,10 +113,11 @@ std::vector<GenerationRequest> watched(const Engine& engine) {
   return out;
 }
 
-GenerationRequest other(const Engine& engine, uint64_t number) {
+// least_tokens: what each generates at least.
+GenerationRequest other(const Engine& engine, uint64_t number, int64_t least_tokens) {
   GenerationRequest r;
   r.prompt = random_prompt(engine, 1 + static_cast<int64_t>(number * 37 % 40), 500 + number);
-  r.max_tokens = 4 + static_cast<int64_t>(number * 29 % 24);
+  r.max_tokens = least_tokens + static_cast<int64_t>(number * 29 % 24);
   r.sampling.seed = number;
   r.sampling.ignore_eos = true;
   return r;
@@ -190,7 +191,9 @@ class Verification {
       uint64_t page = 0;
       for (size_t g = 0; g < shape.groups.size(); ++g)
         page += static_cast<uint64_t>(shape.page_bytes(g));
-      constexpr uint64_t kPages = kContext / 16 + 6;  // one long sequence and a little
+      constexpr uint64_t kPages = kContext / 16;  // one long sequence, or many that grow
+      o.itl_target_seconds = 10;                  // let in at once what fits
+      others_tokens_ = 60;                        // more pages than each has when it is let in
       o.kv_memory = page * kPages;
       add("preempted",
           fmt::format("a pool of {} pages, prefix cache {}", kPages, prefix_cache ? "on" : "off"),
@@ -233,7 +236,7 @@ class Verification {
       for (uint64_t i = 0; i < kOthers; ++i) {
         if (i * watched_count / kOthers == sinks.size())
           sinks.push_back(submit(engine, requests_[sinks.size()]));
-        others.push_back(submit(engine, other(engine, i)));
+        others.push_back(submit(engine, other(engine, i, others_tokens_)));
       }
     for (size_t i = 0; i < watched_count; ++i) {
       const Answer got =
@@ -276,6 +279,7 @@ class Verification {
   EngineOptions engine_;
   const DeterminismOptions& options_;
   std::vector<GenerationRequest> requests_;
+  int64_t others_tokens_ = 4;
   std::vector<Answer> want_;
   DeterminismReport report_;
 };

@@ -11,9 +11,9 @@
 namespace strata {
 
 struct BpeTrainerOptions {
-  int64_t vocabulary = 8192;          // special tokens and the 256 bytes included
-  int64_t least_count = 0;            // of a pair that is merged
-  std::vector<std::string> specials;  // the first ids, in this order
+  int64_t vocabulary = 8192;               // special tokens and the 256 bytes included
+  int64_t least_count = 0;                 // of a pair that is merged
+  std::vector<std::string> specials = {};  // the first ids, in this order
 };
 
 // Trains byte-level BPE: counts GPT-2's words, then merges the most frequent pair of neighbours

@@ -59,7 +59,8 @@ TEST(BpeTrainer, ItsTokenizerReadsAndWritesAnyText) {
   const BpeTrainer::Result result = trainer.train();
   const auto tokenizer =
       tokenizer_from_json({"test", bpe_tokenizer_json(result, specials), {}, {}, {}});
-  EXPECT_EQ(tokenizer->vocabulary_size(), 300);
+  // All the merges this text has; the `tokenizers` package makes as many of it.
+  EXPECT_EQ(tokenizer->vocabulary_size(), 278);
   const std::string any = "the <|end|> \xFF\n\n\"cats\" down";
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(any)), any);
   EXPECT_EQ(tokenizer->encode("<|end|>", {ControlText::parse, false}), (std::vector<TokenId>{0}));

@@ -177,7 +177,9 @@ INSTANTIATE_TEST_SUITE_P(
 // ---- central differences through RefExec, in f64 ------------------------------------------------
 
 double reference_loss(const Model& model, const Rows& rows) {
-  RefExec ref({.cache_weights = false});
+  RefOptions options;
+  options.cache_weights = false;
+  RefExec ref(options);
   const Batch batch{rows.tokens, rows.positions, rows.sequences};
   std::vector<int32_t> all(rows.tokens.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);

@@ -12,6 +12,12 @@ SMALL = ["--layers", 1, "--heads", 2, "--hidden", 32, "--context", 16, "--batch"
          "--eval-every", 20]
 
 
+def small(*more):
+    """The arguments of a small run, those of `more` in place of its own."""
+    kept = [a for key, value in zip(SMALL[::2], SMALL[1::2]) if key not in more for a in (key, value)]
+    return [*kept, *more]
+
+
 def run(strata, *arguments, **options):
     return subprocess.run([strata, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, **options)
 
@@ -24,7 +30,7 @@ def data(tmp_path):
 
 
 def train(strata, data, out, *more):
-    done = run(strata, "train", "--data", data, "--out", out, *SMALL, *more, "--json", "--quiet")
+    done = run(strata, "train", "--data", data, "--out", out, *small(*more), "--json", "--quiet")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -57,7 +63,7 @@ def test_every_layout_is_served(strata, data, tmp_path, keys):
 def test_a_killed_run_and_an_interrupted_one_go_on_bit_for_bit(strata, data, tmp_path):
     steps = ["--steps", 150, "--save-every", 1, "--dropout", 0.1]
     train(strata, data, tmp_path / "whole", *steps)
-    command = [str(a) for a in [strata, "train", "--data", data, "--out", tmp_path / "parts", *SMALL, *steps, "--quiet"]]
+    command = [str(a) for a in [strata, "train", "--data", data, "--out", tmp_path / "parts", *small(*steps), "--quiet"]]
     for number, how in enumerate([signal.SIGKILL, signal.SIGINT]):
         process = subprocess.Popen(command + (["--resume"] if number else []), stdout=subprocess.DEVNULL)
         seen = set()
@@ -102,7 +108,7 @@ def test_a_dry_run_writes_nothing(strata, data, tmp_path):
     (["--resume"], 2, "no checkpoint to resume from"),
     (["--lr", "1e30", "--warmup", "0", "--clip", "0", "--min-lr", "0"], 1, "is not finite")])
 def test_what_is_refused(strata, data, tmp_path, arguments, status, message):
-    done = run(strata, "train", "--data", data, "--out", tmp_path / "gpt", *SMALL, *arguments)
+    done = run(strata, "train", "--data", data, "--out", tmp_path / "gpt", *small(*arguments))
     assert (done.returncode, message in done.stderr) == (status, True), done.stderr
 
 

@@ -51,7 +51,8 @@ def tsan(report):
         report.ok()
     with report.phase("tsan: unit tests"):
         # Without address space randomisation: this ThreadSanitizer knows fewer layouts than new kernels use.
-        run_unit_tests(report, "tsan", "tsan-unit", {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"},
+        run_unit_tests(report, "tsan", "tsan-unit", {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:"
+                                                      f"suppressions={ROOT_FOLDER / 'tests' / 'races.supp'}"},
                        prefix=("setarch", "-R"))
 
 
