@@ -2,9 +2,12 @@
 import json
 import subprocess
 
+import pytest
+
 from conftest import require_case, require_model
 
 
+@pytest.mark.timeout(1200)  # minutes on a busy machine
 def test_determinism(strata):
     done = subprocess.run([strata, "verify", "determinism", require_model("smollm2-135m"), "--json"], capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, (done.stdout, done.stderr)
