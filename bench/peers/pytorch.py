@@ -55,7 +55,7 @@ def train_rate(sizes):
         def forward(self, tokens, targets):
             x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
             logits = self.ln_f(self.blocks(x)) @ self.wte.weight.T
-            return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+            return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
 
     model = Gpt()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1, fused=True)
