@@ -47,6 +47,7 @@ int64_t add_file(const std::string& path, BpeTrainer& trainer) {
 
 int train_command(const TokenizerFlags& flags) {
   BpeTrainer trainer(flags.options);
+  ReplaceFile file(flags.out);  // where nothing can be written is told before the work
   const bool visible = !flags.global.quiet && isatty(STDERR_FILENO) == 1;
   int64_t bytes = 0;
   for (const std::string& path : flags.data) {
@@ -59,7 +60,6 @@ int train_command(const TokenizerFlags& flags) {
     if (visible) fmt::print(stderr, "\rmerging: {:.0f} %\033[K", 100 * share);
   });
   if (visible) fmt::print(stderr, "\r\033[K");
-  ReplaceFile file(flags.out);
   file.write(bpe_tokenizer_json(result, flags.options.specials));
   file.commit();
   const auto pieces = static_cast<int64_t>(result.pieces.size());

@@ -14,6 +14,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/ref/attention.h"
 #include "numeric/half.h"
+#include "support/isa_level_test.h"
 
 namespace strata {
 namespace {
@@ -116,12 +117,7 @@ std::vector<std::vector<float>> attend(const AttentionKernels& kernels, const Ca
 
 class Attention : public testing::TestWithParam<std::tuple<IsaLevel, KvType>> {
  protected:
-  void SetUp() override {
-    bool there = false;
-    for (const IsaLevel level : available_isa_levels(detect_cpu_features()))
-      there = there || level == std::get<0>(GetParam());
-    if (!there) GTEST_SKIP() << "this machine lacks " << isa_level_name(std::get<0>(GetParam()));
-  }
+  void SetUp() override { need_isa_level(std::get<0>(GetParam())); }
   KvType type() const { return std::get<1>(GetParam()); }
   const AttentionKernels& kernels() const {
     return kernel_table(std::get<0>(GetParam())).attention[static_cast<int>(type())];

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "report/bar_chart.h"
+#include "report/heat_map.h"
 #include "report/line_chart.h"
 #include "report/text_table.h"
 
@@ -137,6 +138,36 @@ TEST(LineChart, DrawsItsLineWhereTheValuesAre) {
   EXPECT_GT(right, left + 100);
   const LineChart uneven{"", "", "", "", {{"a", {1, 2}, {1}}}};
   EXPECT_THROW(write_line_chart(uneven, file.path), Error);
+}
+
+// The darkest colour of a map is its largest number's, and it lies where the number does.
+TEST(HeatMap, TheLargestNumberIsTheBluestSquare) {
+  const ChartFile file;
+  HeatMapPage page;
+  page.title = "t";
+  page.row_labels = page.column_labels = {"a", "b"};
+  page.maps = {{"m", {0, 0, 1, 0}}};  // row b, column a
+  write_heat_maps(page, file.path);
+  cairo_surface_t* picture = cairo_image_surface_create_from_png(file.path.c_str());
+  ASSERT_EQ(cairo_surface_status(picture), CAIRO_STATUS_SUCCESS);
+  const int width = cairo_image_surface_get_width(picture);
+  const int height = cairo_image_surface_get_height(picture);
+  int64_t blue = 0, x_sum = 0, y_sum = 0;
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x) {
+      const unsigned char* pixel = cairo_image_surface_get_data(picture) +
+                                   int64_t{y} * cairo_image_surface_get_stride(picture) + 4 * x;
+      if (pixel[0] < 120 || pixel[2] > 80) continue;
+      ++blue;
+      x_sum += x;
+      y_sum += y;
+    }
+  cairo_surface_destroy(picture);
+  ASSERT_GT(blue, 50);
+  EXPECT_LT(x_sum / blue, width / 2);
+  EXPECT_GT(y_sum / blue, height / 2);
+  page.maps[0].values.pop_back();
+  EXPECT_THROW(write_heat_maps(page, file.path), Error);
 }
 
 }  // namespace

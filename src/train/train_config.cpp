@@ -61,6 +61,56 @@ ConfigKey text_key(std::string name, std::string help, std::string TrainConfig::
   return key;
 }
 
+// The words of a key and what each means.
+template <typename T>
+using Words = std::vector<std::pair<std::string, T>>;
+
+const Words<GptPositions>& position_words() {
+  static const Words<GptPositions> words = {{"learned", GptPositions::learned},
+                                            {"sinusoidal", GptPositions::sinusoidal},
+                                            {"rotary", GptPositions::rotary}};
+  return words;
+}
+const Words<NormKind>& norm_words() {
+  static const Words<NormKind> words = {{"layer", NormKind::layer}, {"rms", NormKind::rms}};
+  return words;
+}
+const Words<Activation>& activation_words() {
+  static const Words<Activation> words = {{"gelu", Activation::gelu_tanh},
+                                          {"gelu-erf", Activation::gelu_erf},
+                                          {"silu", Activation::silu},
+                                          {"relu", Activation::relu}};
+  return words;
+}
+const Words<OptimizerKind>& optimizer_words() {
+  static const Words<OptimizerKind> words = {{"adamw", OptimizerKind::adamw},
+                                             {"sgd", OptimizerKind::sgd},
+                                             {"lion", OptimizerKind::lion},
+                                             {"muon", OptimizerKind::muon}};
+  return words;
+}
+const Words<ScheduleKind>& schedule_words() {
+  static const Words<ScheduleKind> words = {{"cosine", ScheduleKind::cosine},
+                                            {"linear", ScheduleKind::linear},
+                                            {"constant", ScheduleKind::constant},
+                                            {"wsd", ScheduleKind::wsd}};
+  return words;
+}
+
+template <typename T>
+std::vector<std::string> names_of(const Words<T>& words) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : words) names.push_back(name);
+  return names;
+}
+// The key's `set` let nothing else in.
+template <typename T>
+T meaning_of(const Words<T>& words, const std::string& word) {
+  for (const auto& [name, value] : words)
+    if (name == word) return value;
+  fail(ErrorCode::internal, "train: the word '{}' means nothing here", word);
+}
+
 std::vector<ConfigKey> make_keys() {
   using C = TrainConfig;
   return {
@@ -71,10 +121,10 @@ std::vector<ConfigKey> make_keys() {
       number_key("mlp", "width inside the MLP; 0: 4 hidden, gated 8/3 hidden", &C::mlp),
       number_key("context", "tokens of a sequence", &C::context),
       text_key("positions", "how the model knows where a token is", &C::positions,
-               {"learned", "sinusoidal", "rotary"}),
-      text_key("norm", "layer norm or RMS norm", &C::norm, {"layer", "rms"}),
+               names_of(position_words())),
+      text_key("norm", "layer norm or RMS norm", &C::norm, names_of(norm_words())),
       text_key("activation", "of the MLP; gelu is GPT-2's tanh form", &C::activation,
-               {"gelu", "gelu-erf", "silu", "relu"}),
+               names_of(activation_words())),
       flag_key("gated", "a gated MLP (with silu: SwiGLU)", &C::gated),
       flag_key("bias", "biases in all projections", &C::bias),
       flag_key("tied", "the head is the embedding", &C::tied),
@@ -86,11 +136,10 @@ std::vector<ConfigKey> make_keys() {
       number_key("steps", "updates in all", &C::steps),
       number_key("batch", "sequences of a micro-batch", &C::batch),
       number_key("accumulation", "micro-batches of a step", &C::accumulation),
-      text_key("optimizer", "update rule", &C::optimizer, {"adamw", "sgd", "lion", "muon"}),
+      text_key("optimizer", "update rule", &C::optimizer, names_of(optimizer_words())),
       number_key("lr", "highest learning rate", &C::lr),
       number_key("min-lr", "learning rate of the last step", &C::min_lr),
-      text_key("schedule", "of the learning rate", &C::schedule,
-               {"cosine", "linear", "constant", "wsd"}),
+      text_key("schedule", "of the learning rate", &C::schedule, names_of(schedule_words())),
       number_key("warmup", "steps of linear growth at the start", &C::warmup),
       number_key("decay-share", "share of the steps in which wsd falls", &C::decay_share),
       number_key("beta1", "of adamw, lion and muon", &C::beta1),
@@ -243,15 +292,10 @@ GptConfig gpt_config(const TrainConfig& c, int64_t vocabulary) {
   g.hidden = c.hidden;
   g.mlp = c.mlp > 0 ? c.mlp : c.gated ? (c.hidden * 8 / 3 + 31) / 32 * 32 : 4 * c.hidden;
   g.context = c.context;
-  g.positions = c.positions == "rotary"       ? GptPositions::rotary
-                : c.positions == "sinusoidal" ? GptPositions::sinusoidal
-                                              : GptPositions::learned;
-  g.norm = c.norm == "rms" ? NormKind::rms : NormKind::layer;
+  g.positions = meaning_of(position_words(), c.positions);
+  g.norm = meaning_of(norm_words(), c.norm);
   g.gated = c.gated;
-  g.activation = c.activation == "silu"       ? Activation::silu
-                 : c.activation == "relu"     ? Activation::relu
-                 : c.activation == "gelu-erf" ? Activation::gelu_erf
-                                              : Activation::gelu_tanh;
+  g.activation = meaning_of(activation_words(), c.activation);
   g.bias = c.bias;
   g.tied = c.tied;
   g.rope_base = c.rope_base;
@@ -260,10 +304,7 @@ GptConfig gpt_config(const TrainConfig& c, int64_t vocabulary) {
 
 Schedule schedule_of(const TrainConfig& c) {
   Schedule s;
-  s.kind = c.schedule == "linear"     ? ScheduleKind::linear
-           : c.schedule == "constant" ? ScheduleKind::constant
-           : c.schedule == "wsd"      ? ScheduleKind::wsd
-                                      : ScheduleKind::cosine;
+  s.kind = meaning_of(schedule_words(), c.schedule);
   s.peak = c.lr;
   s.end = c.min_lr;
   s.warmup = c.warmup;
@@ -274,10 +315,7 @@ Schedule schedule_of(const TrainConfig& c) {
 
 OptimizerOptions optimizer_options(const TrainConfig& c) {
   OptimizerOptions o;
-  o.kind = c.optimizer == "sgd"    ? OptimizerKind::sgd
-           : c.optimizer == "lion" ? OptimizerKind::lion
-           : c.optimizer == "muon" ? OptimizerKind::muon
-                                   : OptimizerKind::adamw;
+  o.kind = meaning_of(optimizer_words(), c.optimizer);
   o.beta1 = c.beta1;
   o.beta2 = c.beta2;
   o.epsilon = c.epsilon;

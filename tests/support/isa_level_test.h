@@ -10,14 +10,18 @@
 
 namespace strata {
 
-// A test that runs for each instruction-set level, and is skipped at one this machine lacks.
+// For SetUp: skips the test at a level whose instructions this processor does not have. Machines
+// that have them run it.
+inline void need_isa_level(IsaLevel level) {
+  const auto levels = available_isa_levels(detect_cpu_features());
+  if (std::find(levels.begin(), levels.end(), level) == levels.end())
+    GTEST_SKIP() << "this machine lacks " << isa_level_name(level);
+}
+
+// A test that runs for each instruction-set level.
 class IsaLevelTest : public ::testing::TestWithParam<IsaLevel> {
  protected:
-  void SetUp() override {
-    const auto levels = available_isa_levels(detect_cpu_features());
-    if (std::find(levels.begin(), levels.end(), GetParam()) == levels.end())
-      GTEST_SKIP() << "this machine lacks " << isa_level_name(GetParam());
-  }
+  void SetUp() override { need_isa_level(GetParam()); }
 };
 
 // Deterministic values of both signs in (-range, range), none alike nearby.
