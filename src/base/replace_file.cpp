@@ -19,7 +19,7 @@ ReplaceFile::ReplaceFile(std::filesystem::path path) : path_(std::move(path)) {
   temporary_ += fmt::format(".{}-{}.tmp", getpid(), serial++);
   file_ = std::fopen(temporary_.c_str(), "wbxe");
   if (file_ == nullptr)
-    fail(ErrorCode::invalid_argument, "{}: cannot create: {}", temporary_.string(),
+    fail(ErrorCode::invalid_argument, "{}: cannot create: {}", path_.string(),
          std::strerror(errno));
 }
 
