@@ -118,13 +118,6 @@ class Bench {
   Status status_;
 };
 
-std::string model_or_default(const std::string& model) {
-  if (!model.empty()) return model;
-  for (const CatalogueEntry& entry : catalogue())
-    if (entry.is_default) return entry.name;
-  fail(ErrorCode::invalid_argument, "bench: no MODEL is given and the catalogue has no default");
-}
-
 EngineRunOptions run_options(const BenchFlags& flags, const Bench& bench) {
   EngineRunOptions options;
   options.threads = bench.threads();
@@ -231,7 +224,7 @@ int attention_command(const BenchFlags& flags) {
 template <typename Measure>
 int engine_command(const BenchFlags& flags, int64_t tokens, int streams, Measure measure) {
   const Bench bench(flags);
-  const std::string model = model_or_default(flags.model);
+  const std::string model = flags.model.empty() ? default_model() : flags.model;
   resolve_model_path(model);  // a wrong name is told before anything is measured
   return bench.run([&](std::string& model_hash) {
     const EngineRunOptions options = run_options(flags, bench);
@@ -271,7 +264,7 @@ int batch_command(const BenchFlags& flags) {
 
 int load_command(const BenchFlags& flags) {
   const Bench bench(flags);
-  const std::string model = model_or_default(flags.model);
+  const std::string model = flags.model.empty() ? default_model() : flags.model;
   const std::filesystem::path path = resolve_model_path(model);
   return bench.run([&](std::string& model_hash) {
     const EngineRunOptions options = run_options(flags, bench);

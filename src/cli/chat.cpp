@@ -13,6 +13,7 @@
 #include "cli/engine_options.h"
 #include "cli/generation.h"
 #include "engine/chat_prompt.h"
+#include "model/catalogue.h"
 
 namespace strata::cli {
 namespace {
@@ -162,10 +163,8 @@ void add_chat(CLI::App& app, Run& run) {
   CLI::App& command = *app.add_subcommand("chat", "a conversation in the terminal");
   command.footer(std::string(kHelp) +
                  "Example: strata chat smollm2-135m --system 'Answer in one line.'");
-  command
-      .add_option("MODEL", flags->model,
-                  "catalogue name, .gguf file or folder (default: smollm2-135m)")
-      ->default_val("smollm2-135m");
+  command.add_option("MODEL", flags->model, "catalogue name, .gguf file or folder")
+      ->default_val(default_model());
   command.add_option("--system", flags->system, "the system prompt");
   add_sampling_flags(command, flags->sampling);
   add_engine_flags(command, flags->engine);

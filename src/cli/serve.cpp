@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/config_args.h"
 #include "cli/engine_options.h"
+#include "model/catalogue.h"
 #include "server/server.h"
 
 namespace strata::cli {
@@ -47,7 +48,7 @@ struct NamedPath {
   std::string path;
 };
 
-// MODEL and every --model NAME=PATH, in that order.
+// MODEL and every --model NAME=PATH, in that order; the default model where none is named.
 std::vector<NamedPath> models_to_serve(const ServeFlags& flags) {
   std::vector<NamedPath> out;
   if (!flags.model.empty()) {
@@ -68,9 +69,7 @@ std::vector<NamedPath> models_to_serve(const ServeFlags& flags) {
     for (size_t k = 0; k < i; ++k)
       if (out[i].name == out[k].name)
         fail(ErrorCode::invalid_argument, "--model: the name '{}' is given twice", out[i].name);
-  if (out.empty())
-    fail(ErrorCode::invalid_argument,
-         "serve: name a model (strata models lists them) or --model NAME=PATH");
+  if (out.empty()) out.push_back({default_model(), default_model()});
   return out;
 }
 
@@ -161,7 +160,9 @@ void add_serve(CLI::App& app, Run& run) {
       "Example: strata serve smollm2-135m --port 8080\n"
       "         curl http://127.0.0.1:8080/v1/chat/completions -d "
       "'{\"model\":\"smollm2-135m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}'");
-  command.add_option("MODEL", flags->model, "catalogue name, .gguf file or folder");
+  command.add_option(
+      "MODEL", flags->model,
+      "catalogue name, .gguf file or folder; without any --model either: " + default_model());
   command
       .add_option("--model", flags->named_models,
                   "NAME=PATH: a model and its name in the API (repeatable)")

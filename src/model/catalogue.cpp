@@ -30,6 +30,12 @@ const std::vector<CatalogueEntry>& catalogue() {
   return entries;
 }
 
+const std::string& default_model() {
+  for (const CatalogueEntry& entry : catalogue())
+    if (entry.is_default) return entry.name;
+  fail(ErrorCode::internal, "catalogue: no model is the default");
+}
+
 std::filesystem::path resolve_model_path(const std::string& what) {
   std::error_code ignored;
   std::string names;

@@ -19,4 +19,7 @@ struct CatalogueEntry {
 
 const std::vector<CatalogueEntry>& catalogue();
 
+// The name of the model that is meant where none is named.
+const std::string& default_model();
+
 }  // namespace strata

@@ -1,5 +1,6 @@
 """Start, drain and end of the server, and what it says when it cannot start."""
 import json
+import os
 import shutil
 import signal
 import struct
@@ -11,7 +12,7 @@ import httpx
 import pytest
 
 from api import CHAT, COMPLETIONS, answer, error, error_of, is_idle, post, stream, wait_until
-from conftest import require_case, require_model
+from conftest import ROOT, require_case, require_model
 from raw_http import Connection, post_bytes, request_bytes
 from serving import serving, start_server
 
@@ -107,8 +108,30 @@ def test_missing_model(strata, model):
         assert "strata models" in line or "get-model" in line, line
 
 
+def test_without_a_name_the_default_model_is_served(strata, tmp_path):
+    require_model("smollm2-135m")
+    with serving(strata) as server:
+        assert [model["id"] for model in httpx.get(server.url + "/v1/models").json()["data"]] == ["smollm2-135m"]
+    away = subprocess.run([strata, "serve", "--port", "0"], env={**os.environ, "STRATA_HOME": str(tmp_path)},
+                          capture_output=True, text=True, timeout=60)
+    assert away.returncode == 3 and "scripts/get-model smollm2-135m" in away.stderr, away
+
+
+def test_the_first_command_of_the_readme(strata):
+    """scripts/serve, from what is installed and built already; its arguments are the server's."""
+    if strata.resolve() != ROOT / "build/release/bin/strata":
+        pytest.skip("another build is tested")
+    require_model("smollm2-135m")
+    # It ends as strata serve, which it becomes.
+    server = start_server(ROOT / "scripts/serve", command=())
+    try:
+        assert httpx.get(server.url + "/v1/models").json()["data"][0]["id"] == "smollm2-135m"
+    finally:
+        assert server.stop() == 0
+
+
 @pytest.mark.parametrize("flags", [["--no-such-flag"], ["--port", "99999"], ["--max-running", "0"], ["--kv-memory", "lots"], ["--kv-type", "q3"],
-                                   ["--model", "noequals"], ["--model", "a=b", "--model", "a=c"], ["--log", "xml"], ["--drain-timeout", "-1"], []])
+                                   ["--model", "noequals"], ["--model", "a=b", "--model", "a=c"], ["--log", "xml"], ["--drain-timeout", "-1"]])
 def test_wrong_flags(strata, flags):
     done = subprocess.run([strata, "serve", "--port", "0", *flags], capture_output=True, text=True, timeout=30)
     assert done.returncode == 2 and done.stdout == "" and done.stderr

@@ -69,12 +69,12 @@ def _read_until_listening(server, ready):
     ready.set()
 
 
-def start_server(strata, *arguments, env=None):
-    """Starts `strata serve ARGUMENTS` on a free loopback port and waits until it listens."""
+def start_server(strata, *arguments, env=None, command=("serve",)):
+    """Starts `strata serve ARGUMENTS` (or another program and command) on a free loopback port and waits until it listens."""
     handle, log_path = tempfile.mkstemp(prefix="strata-serve-", suffix=".log")
     os.close(handle)
     process = subprocess.Popen(
-        [str(strata), "serve", "--host", "127.0.0.1", "--port", "0", *map(str, arguments)], stdin=subprocess.DEVNULL,
+        [str(strata), *command, "--host", "127.0.0.1", "--port", "0", *map(str, arguments)], stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env={**os.environ, **(env or {})})
     server = Server(process, log_path)
     ready = threading.Event()
