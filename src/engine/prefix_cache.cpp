@@ -228,10 +228,11 @@ bool PrefixCache::has_pages(const Node& node) {
 
 bool PrefixCache::reclaim(size_t group) {
   // At most one leaf per running sequence is passed over, and in a windowed group its window.
-  for (const auto& [used, node] : candidates_[group]) {
-    if (!pool_.is_cached(group, node->pages[group])) continue;
-    if (!keeps_all(group)) drop_page(*node, group);
-    if (keeps_all(group) || (node->children.empty() && !has_pages(*node))) remove(*node);
+  for (const auto& candidate : candidates_[group]) {
+    Node& node = *candidate.second;
+    if (!pool_.is_cached(group, node.pages[group])) continue;
+    if (!keeps_all(group)) drop_page(node, group);  // ends the candidate
+    if (keeps_all(group) || (node.children.empty() && !has_pages(node))) remove(node);
     return true;
   }
   return false;
