@@ -129,6 +129,7 @@ def test_preempted_answers_are_as_if_nothing_happened(strata, smollm2, prefix_ca
     assert together == alone
 
 
+@pytest.mark.bounds
 def test_a_long_prompt_does_not_stop_a_stream(strata):
     """The gaps of a stream while a long prompt is read stay near the target (with slack for a busy machine), and the prompt starts."""
     with serving(strata, "--model", f"{MODEL}={require_model(MODEL)}", "--itl-target-ms", 100) as server:

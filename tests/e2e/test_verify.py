@@ -7,6 +7,7 @@ import pytest
 from conftest import require_case, require_model
 
 
+@pytest.mark.bounds  # under a sanitizer this takes half an hour
 @pytest.mark.timeout(1200)  # minutes on a busy machine
 def test_determinism(strata):
     done = subprocess.run([strata, "verify", "determinism", require_model("smollm2-135m"), "--json"], capture_output=True, text=True, timeout=1200)
