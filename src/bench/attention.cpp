@@ -43,7 +43,7 @@ class Cache {
  public:
   Cache(const AttentionCase& c, int64_t layers)
       : pages_(static_cast<size_t>((c.context + kPageTokens - 1) / kPageTokens)),
-        page_bytes_(c.kv_heads * head_page_elements(c.head_size) * kv_type_bytes(c.kv_type)),
+        page_bytes_(c.kv_heads * head_page_bytes(c.kv_type, c.head_size)),
         memory_(static_cast<size_t>(layers * layer_bytes()), HugePages::advise) {
     std::iota(pages_.begin(), pages_.end(), 0);
   }
@@ -127,7 +127,9 @@ Measurement measure_attention(const AttentionCase& c, const OpContext& context, 
     if (r >= 0) m.values.push_back(1e-9 * operations / seconds);
   }
   m.work.add_product(TensorType::f32, operations);
-  m.work.read_bytes = 2.0 * static_cast<double>(kv_width * c.context * kv_type_bytes(c.kv_type));
+  m.work.read_bytes =
+      static_cast<double>(c.context * c.kv_heads * head_page_bytes(c.kv_type, c.head_size)) /
+      kPageTokens;
   m.units = 1e-9 * operations;
   return m;
 }

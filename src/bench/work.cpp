@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/serve_exec.h"
+#include "kernels/attention.h"
 
 namespace strata {
 namespace {
@@ -53,7 +54,8 @@ Work model_pass(const Model& model, int64_t rows, int64_t logit_rows) {
 
 double kv_read_bytes(const Model& model, KvType type, int64_t position) {
   const KvShape shape = kv_shape(model, type);
-  const double token_bytes = 2.0 * shape.kv_heads * shape.head_size * kv_type_bytes(type);
+  const double token_bytes =
+      static_cast<double>(shape.kv_heads * head_page_bytes(type, shape.head_size)) / kPageTokens;
   double bytes = 0;
   for (const KvShape::Group& g : shape.groups) {
     const int64_t seen = g.window > 0 ? std::min<int64_t>(position + 1, g.window) : position + 1;

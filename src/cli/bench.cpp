@@ -314,8 +314,8 @@ void add_repeats(CLI::App& command, BenchFlags& flags) {
 void add_kv_type(CLI::App& command, BenchFlags& flags) {
   command
       .add_option("--kv-type", flags.engine.kv_type,
-                  "number format of the KV cache: f16, bf16 or f32")
-      ->check(CLI::IsMember({"f16", "bf16", "f32"}))
+                  "number format of the KV cache: f16, bf16, f32, q8 or q4")
+      ->check(CLI::IsMember(kv_type_names()))
       ->capture_default_str();
 }
 

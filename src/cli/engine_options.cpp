@@ -16,8 +16,10 @@ namespace strata::cli {
 void add_exec_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option("--threads", flags.threads, "threads; 0: every usable core")
       ->check(CLI::Range(0, 1024));
-  command.add_option("--kv-type", flags.kv_type, "number format of the KV cache: f16, bf16 or f32")
-      ->check(CLI::IsMember({"f16", "bf16", "f32"}))
+  command
+      .add_option("--kv-type", flags.kv_type,
+                  "number format of the KV cache: f16, bf16, f32, q8 or q4")
+      ->check(CLI::IsMember(kv_type_names()))
       ->capture_default_str();
   command
       .add_option("--activations", flags.activations,
@@ -41,14 +43,16 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
                      "a Jinja file to use instead of the model's own template");
 }
 
+std::vector<std::string> kv_type_names() {
+  return {std::begin(kKvTypeNames), std::end(kKvTypeNames)};
+}
+
 EngineOptions engine_options(const EngineFlags& flags) {
   EngineOptions options;
   options.threads = flags.threads;
   options.context = flags.context;
   if (!flags.kv_memory.empty()) options.kv_memory = parse_size(flags.kv_memory, "--kv-memory");
-  options.kv_type = flags.kv_type == "f32"    ? KvType::f32
-                    : flags.kv_type == "bf16" ? KvType::bf16
-                                              : KvType::f16;
+  options.kv_type = *kv_type_of(flags.kv_type);
   options.activations = flags.activations == "int8x2" ? Activations::int8x2 : Activations::int8;
   if (!flags.chat_template_file.empty())
     options.chat_template = read_file(flags.chat_template_file);

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "engine/engine.h"
@@ -21,6 +22,8 @@ struct EngineFlags {
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
 // --threads, --kv-type, --activations and --strict, which commands without an engine take too.
 void add_exec_flags(CLI::App& command, EngineFlags& flags);
+// What --kv-type takes.
+std::vector<std::string> kv_type_names();
 // Reads the template file, parses sizes; throws Error{invalid_argument}.
 EngineOptions engine_options(const EngineFlags& flags);
 // The engine of a command that answers one request at a time, with a LoadingBar unless quiet.

@@ -6,9 +6,11 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "cli/command.h"
+#include "cli/engine_options.h"
 #include "engine/model_files.h"
 #include "io/gguf.h"
 #include "io/model_files.h"
+#include "kernels/attention.h"
 #include "model/model.h"
 #include "model/plan.h"
 
@@ -19,6 +21,7 @@ struct InspectFlags {
   GlobalOptions global;
   std::string model;
   int64_t context = 0;
+  std::string kv_type = "f16";
   bool tensors = false;
 };
 
@@ -97,7 +100,7 @@ void print_as_json(const Inspection& found, const PlanOptions& options) {
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-void print_plan(const Model& model, const PlanOptions& options) {
+void print_plan(const Model& model, const PlanOptions& options, const std::string& kv_type) {
   const MemoryPlan plan = plan_memory(model, options);
   const ModelConfig& c = model.config;
   fmt::print(
@@ -107,8 +110,8 @@ void print_plan(const Model& model, const PlanOptions& options) {
              c.tied_head ? " (tied head)" : "");
   fmt::print("weights       {:.1f} MiB, of which {:.1f} MiB are read for each token\n",
              mib(plan.weight_bytes), mib(plan.weight_bytes_per_token));
-  fmt::print("KV cache      {} bytes per token (f16); {:.1f} MiB for {} tokens\n",
-             plan.kv_bytes_per_token, mib(plan.kv_bytes), plan.context);
+  fmt::print("KV cache      {} bytes per token ({}); {:.1f} MiB for {} tokens\n",
+             plan.kv_bytes_per_token, kv_type, mib(plan.kv_bytes), plan.context);
   for (const KvGroupPlan& g : plan.kv_groups)
     fmt::print("              {} layers, {}: {} bytes per token, {} tokens kept\n", g.layers,
                g.window > 0 ? fmt::format("window {}", g.window) : std::string("all positions"),
@@ -137,7 +140,7 @@ void print_as_text(const Inspection& found, const InspectFlags& flags, const Pla
   } else {
     fmt::print("\n(--tensors lists the tensors)\n");
   }
-  if (found.model) print_plan(*found.model, options);
+  if (found.model) print_plan(*found.model, options, flags.kv_type);
   if (!found.refused.empty()) fmt::print("\nstrata cannot run it: {}\n", found.refused);
 }
 
@@ -145,6 +148,13 @@ int inspect_command(const InspectFlags& flags) {
   const Inspection found = inspect(resolve_model_path(flags.model));
   PlanOptions options;
   options.context = flags.context;
+  // Padding and scales included, as the engine's pages have them.
+  if (found.model) {
+    const int head_size = found.model->config.head_size;
+    options.kv_bytes_per_value =
+        static_cast<double>(head_page_bytes(*kv_type_of(flags.kv_type), head_size)) /
+        (2.0 * kPageTokens * head_size);
+  }
   if (flags.global.json)
     print_as_json(found, options);
   else
@@ -166,6 +176,9 @@ void add_inspect(CLI::App& app, Run& run) {
   command
       .add_option("--context", flags->context, "tokens to plan the KV cache for; 0: the model's")
       ->check(zero_or_more());
+  command.add_option("--kv-type", flags->kv_type, "plan the KV cache for f16, bf16, f32, q8 or q4")
+      ->check(CLI::IsMember(kv_type_names()))
+      ->capture_default_str();
   command.add_flag("--tensors", flags->tensors, "list every tensor");
   add_common_options(command, flags->global);
   command.callback([flags, &run] { run = [flags] { return inspect_command(*flags); }; });

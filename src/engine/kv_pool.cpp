@@ -15,9 +15,7 @@ int64_t pages_for(int64_t tokens) { return (tokens + kPageTokens - 1) / kPageTok
 
 }  // namespace
 
-int64_t KvShape::layer_page_bytes() const {
-  return kv_heads * head_page_elements(head_size) * kv_type_bytes(type);
-}
+int64_t KvShape::layer_page_bytes() const { return kv_heads * head_page_bytes(type, head_size); }
 
 int64_t KvShape::most_pages(size_t group, int64_t tokens, int64_t step_rows) const {
   const int64_t window = groups[group].window;

@@ -154,6 +154,12 @@ TEST(KvShape, BytesFollowTheFormula) {
   EXPECT_EQ(shape.page_bytes(0), 2 * 30 * 3 * 64 * 2 * kPageTokens);
   const KvShape odd{.groups = {{0, 1}}, .kv_heads = 1, .head_size = 10, .type = KvType::f32};
   EXPECT_EQ(odd.page_bytes(0), (10 + 16) * 4 * kPageTokens);
+  // Quantised: codes, and for 32 elements of a key or value one f16 (q8) or two (q4).
+  const auto bytes = [](KvType type) {
+    return KvShape{.groups = {{0, 30}}, .kv_heads = 3, .head_size = 64, .type = type}.page_bytes(0);
+  };
+  EXPECT_EQ(bytes(KvType::q8), 2 * 30 * 3 * (64 + 2 * 2) * kPageTokens);
+  EXPECT_EQ(bytes(KvType::q4), 2 * 30 * 3 * (32 + 2 * 4) * kPageTokens);
 }
 
 TEST(KvPool, WindowedGroupsGivePagesBack) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 
@@ -89,6 +90,25 @@ ServeExec::ServeExec(const Model& model, const ServeExecOptions& options)
     if (rope != nullptr && !known) ropes_.emplace_back(*rope, context_);
   }
   paged_rows_.resize(model.layer_groups.size());
+  prepare_key_biases(model);
+}
+
+void ServeExec::prepare_key_biases(const Model& model) {
+  const std::vector<BlockWeights>& blocks = model.transformer.blocks;
+  key_biases_.resize(blocks.size());
+  if (!is_quantized(kv_.shape().type)) return;
+  if (kv_.shape().head_size > kMaxQuantizedHead)
+    fail(ErrorCode::unsupported, "--kv-type {}: heads of {}, it takes up to {}; use f16",
+         kv_type_name(kv_.shape().type), kv_.shape().head_size, kMaxQuantizedHead);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const AttentionWeights& w = blocks[i].attn;
+    const AttentionConfig& c = model.transformer.block_configs[i].attention;
+    const float* bias = weights_.vector(w.k.bias);
+    // A norm behind the projection leaves nothing that all keys have in common.
+    if (bias == nullptr || w.k_norm) continue;
+    key_biases_[i] = std::make_unique<RotaryKeyBias>(
+        bias, c, c.rope != nullptr ? &rope_table(*c.rope) : nullptr);
+  }
 }
 
 // ---- a pass ----
@@ -277,6 +297,7 @@ Tensor ServeExec::attend(const Qkv& qkv, const AttentionConfig& c, int layer,
       .head_size = c.head_size,
       .scale = static_cast<float>(c.scale),
       .window = c.window,
+      .key_bias = key_biases_[static_cast<size_t>(layer)].get(),
       .sequences = paged_rows_[group]};
   paged_attention(attention, qkv.q, qkv.k, qkv.v, y, attention_workspace_, context());
   return y;
@@ -358,6 +379,10 @@ void ServeExec::turn_head(const RopeTable& table, int64_t position, float* head)
     kernels_->rows->rope_halves(head, cosines, sines, table.size(), head);
   else
     kernels_->rows->rope_pairs(head, cosines, sines, 2 * table.size(), head);
+}
+
+RopeTable& ServeExec::rope_table(const Rope& rope) {
+  return const_cast<RopeTable&>(std::as_const(*this).rope_table(rope));
 }
 
 const RopeTable& ServeExec::rope_table(const Rope& rope) const {

@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "engine/kv_pool.h"
 #include "engine/prepared_weights.h"
+#include "engine/rotary_key_bias.h"
 #include "exec/exec.h"
 #include "exec/rope_table.h"
 #include "model/model.h"
@@ -102,6 +103,7 @@ class ServeExec : public Exec {
   bool fuse_quantise(int64_t columns) const;
   LinearInput input(const Tensor& x, bool quantised);
   const RopeTable& rope_table(const Rope& rope) const;
+  RopeTable& rope_table(const Rope& rope);
   void turn_head(const RopeTable& table, int64_t position, float* head) const;
   void norm_row(const Norm& w, const float* weight, const float* bias, const float* x, int64_t n,
                 float* y) const;
@@ -109,6 +111,7 @@ class ServeExec : public Exec {
   template <typename Fn>
   void for_rows(int64_t rows, int64_t elements, Fn fn);
   void open_caches(const Batch& batch);
+  void prepare_key_biases(const Model& model);
 
   const KernelTable* kernels_;
   ThreadPool pool_;
@@ -118,6 +121,8 @@ class ServeExec : public Exec {
   Activations activations_;
   std::vector<RopeTable> ropes_;
   std::vector<int> layer_in_group_;  // by layer
+  // By layer, of KV types that quantise and of layers whose keys have a bias.
+  std::vector<std::unique_ptr<RotaryKeyBias>> key_biases_;
 
   Arena arenas_[2];
   int current_arena_ = 0;

@@ -16,6 +16,7 @@ class RopeTable {
 
   const Rope* rope() const { return rope_; }
   int64_t size() const { return size_; }  // pairs that turn
+  int64_t context() const { return context_; }
   // Makes positions 0 .. last ready. Throws invalid_argument beyond the context.
   void fill_to(int64_t last);
   // halves: [size] each; pairs: [2 * size] each, every value twice, the sine with its sign.

@@ -11,8 +11,8 @@ namespace strata {
 //
 //   Keys are taken in chunks of 64, aligned to absolute positions. Over the visible keys t of chunk
 //   c, in f32:
-//     s_t = scale * (q . k_t), the products added in order of dimension;
-//           with a soft cap c > 0: c tanh(s_t / c)
+//     s_t = scale * (q . k_t), the products added in order of dimension, those of an added key
+//           behind them; with a soft cap c > 0: c tanh(s_t / c)
 //     m_c = max s_t,  l_c = sum e^(s_t - m_c),  o_c = sum e^(s_t - m_c) v_t  (in order of t)
 //   and chunks are merged from left to right:
 //     m' = max(m, m_c), l' = l e^(m - m') + l_c e^(m_c - m'), o' likewise; result o / l.
@@ -30,18 +30,36 @@ inline constexpr int kChunkPages = kChunkTokens / kPageTokens;
 //   keys   [Dh][16]      token fastest: scores of neighbouring keys in neighbouring lanes
 //   values [16][Dh_16]   Dh rounded up to a multiple of 16, the rest zero
 // Both together are head_page_elements(Dh); heads of a page follow each other.
+//
+// q8: x = s c with c of -127..127; q4: x = s c + b with c of 0..15; s and b an f16 each for every
+// kKvGroup elements of a token's key or value (the last group may be smaller). They are the token's
+// own, so a stored key never changes. Behind the codes of keys and values lie
+//   of keys   s [groups][16], of q4 b [groups][16]
+//   of values s [16][groups], of q4 b [16][groups]
+// Of 16 consecutive codes of q4 the first 8 lie in the low halves of 8 bytes.
+inline constexpr int kKvGroup = 32;
 inline constexpr int padded_head(int head_size) { return (head_size + 15) / 16 * 16; }
+inline constexpr int kv_groups(int head_size) { return (head_size + kKvGroup - 1) / kKvGroup; }
 inline constexpr int64_t head_page_elements(int head_size) {
   return int64_t{kPageTokens} * (head_size + padded_head(head_size));
 }
+inline constexpr int64_t head_page_bytes(KvType type, int head_size) {
+  const int per_group = type == KvType::q8 ? 1 : type == KvType::q4 ? 2 : 0;
+  const int64_t f16s = int64_t{2} * kPageTokens * kv_groups(head_size) * per_group;
+  return head_page_elements(head_size) * kv_type_bits(type) / 8 + 2 * f16s;
+}
 
-// The keys and values of one KV head. `base` + pages[i] * page_stride bytes holds positions
-// 16 i .. 16 i + 15; entries of pages that no query sees are never looked at.
+// The keys and values of one KV head. `base` + pages[i] * page_stride bytes holds the 16 positions
+// from 16 (first_page + i) on; entries of pages that no query sees are never looked at.
 struct KvHead {
   const void* base = nullptr;
   const int32_t* pages = nullptr;
   int64_t page_stride = 0;
   int head_size = 0;
+  int64_t first_page = 0;
+  // What is added to the stored keys of each chunk: [kChunkPages][Dh][16] f32, multiplied with the
+  // queries' own q_added; or null.
+  const float* added_keys = nullptr;
 };
 
 // Queries of one chunk call: query i (0 <= i < count) sees the positions below end[i] that are from
@@ -54,6 +72,7 @@ struct AttentionQueries {
   float scale = 1;
   int32_t sinks = 0;   // the first positions, seen however far behind the window they are
   float soft_cap = 0;  // 0: none
+  const float* const* q_added = nullptr;  // [count], for KvHead::added_keys
 };
 
 // Running or partial sums of `count` queries: m [count], l [count], o [count][Dh_16].
@@ -63,7 +82,8 @@ struct AttentionSums {
   float* o = nullptr;
 };
 
-// One table per KvType, chosen once with the cache.
+// One table per KvType, chosen once with the cache. Pages of q8 and q4 are read by unpack(), a
+// chunk at a time, for the chunk() of f32.
 struct AttentionKernels {
   // What chunk `chunk` (positions 64 chunk .. 64 chunk + 63) gives each query, overwriting `out`.
   // Queries that see none of it get m = -inf, l = 0 and undefined o. Stored keys and values that no
@@ -78,6 +98,16 @@ struct AttentionKernels {
                 int head_size) noexcept;
   // y[i][0..Dh) = o / l; zeros where l == 0.
   void (*finish)(const AttentionSums& sums, int count, int head_size, float* const* y) noexcept;
+
+  // ---- Of q8 and q4 alone, null in the others, as `chunk` is null here ----
+  // A head page into the same page of f32.
+  // Err: s c is exact in f32, s c + b rounds once; a page never written gives any values.
+  void (*unpack)(const void* head_page, int head_size, float* out) noexcept;
+  // x [Dh] = H x, in place: the Walsh-Hadamard transform over blocks of the largest power of two
+  // that divides Dh, orthonormal and its own inverse. Products of two turned vectors are those of
+  // the vectors, and an outlier of one element is spread over all of them.
+  // Err: log2(block) roundings a sum. Src: Ashkboos et al. 2024 (QuaRot, arXiv:2404.00456).
+  void (*rotate)(float* x, int head_size) noexcept;
 };
 
 // `chunk` does best with queries in multiples of this (its register tile).

@@ -34,7 +34,8 @@ struct HeadPage {
 };
 template <class Element>
 inline HeadPage<Element> head_page(const KvHead& kv, int64_t page) {
-  const char* bytes = static_cast<const char*>(kv.base) + kv.pages[page] * kv.page_stride;
+  const char* bytes =
+      static_cast<const char*>(kv.base) + kv.pages[page - kv.first_page] * kv.page_stride;
   const auto* keys = reinterpret_cast<const Element*>(bytes);
   return {keys, keys + int64_t{kPageTokens} * kv.head_size};
 }
@@ -121,6 +122,11 @@ void chunk_tile(const KvHead& kv, const AttentionQueries& queries, int first, in
       for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = zero();
     multiply_add<kRows>(acc, queries.q + first, head_page<Element>(kv, chunk_page + page).keys,
                         kPageTokens, kv.head_size);
+    if (kv.added_keys != nullptr)
+      multiply_add<kRows>(
+          acc, queries.q_added + first,
+          reinterpret_cast<const F32*>(kv.added_keys) + int64_t{page} * kPageTokens * kv.head_size,
+          kPageTokens, kv.head_size);
     for (int r = 0; r < kRows; ++r)
       for (int j = 0; j < kPanelVecs; ++j)
         store(&scores[r][page * kPageTokens + j * kLanes], acc[r][j]);
@@ -229,7 +235,8 @@ void finish(const AttentionSums& sums, int count, int head_size, float* const* y
 }
 
 template <class Element>
-constexpr AttentionKernels kTable = {chunk<Element>, store_token<Element>, merge, finish};
+constexpr AttentionKernels kTable = {chunk<Element>, store_token<Element>, merge, finish, nullptr,
+                                     nullptr};
 
 }  // namespace
 }  // namespace strata

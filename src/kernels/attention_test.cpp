@@ -46,7 +46,7 @@ class Cache {
     keys_ = values(tokens * head_size, seed, 1.5f);
     values_ = values(tokens * head_size, seed + 1, 2);
     const int64_t page_count = (tokens + kPageTokens - 1) / kPageTokens;
-    stride_ = head_page_elements(head_size) * kv_type_bytes(type) + 64;
+    stride_ = head_page_bytes(type, head_size) + 64;
     memory_.assign(static_cast<size_t>(stride_ * page_count), 0xff);
     for (int64_t p = 0; p < page_count; ++p)
       pages_.push_back(static_cast<int32_t>(reversed_pages ? page_count - 1 - p : p));
@@ -245,8 +245,7 @@ TEST_P(Attention, StoresAsTheTypeRounds) {
   std::vector<float> k = {1.0009765625f, -65504, 70000, 1e-8f, -0.0f, 5.9604645e-8f};
   std::vector<float> v = {0.1f,    65519.9f, -6.1e-5f,
                           3.0e-5f, 1e-40f,   std::numeric_limits<float>::quiet_NaN()};
-  std::vector<unsigned char> page(
-      static_cast<size_t>(head_page_elements(size) * kv_type_bytes(type())), 0);
+  std::vector<unsigned char> page(static_cast<size_t>(head_page_bytes(type(), size)), 0);
   kernels().store(k.data(), v.data(), size, 3, page.data());
   for (int d = 0; d < size; ++d) {
     const int key = d * kPageTokens + 3;
@@ -279,15 +278,167 @@ TEST_P(Attention, LargeScores) {
     EXPECT_NEAR(y[0][d], ref.y[d], kEps * 28 * ref.score_scale * ref.value[d] + 1e-6);
 }
 
+// A group of q8 by its definition, in double.
+std::vector<double> group_of_q8(const std::vector<double>& x) {
+  double largest = 0;
+  for (const double v : x) largest = std::max(largest, std::abs(v));
+  const auto scale =
+      static_cast<double>(decode_f16(encode_f16(static_cast<float>(largest) / 127.0f)));
+  std::vector<double> y;
+  for (const double v : x)
+    y.push_back(scale > 0 ? scale * std::clamp(std::nearbyint(v / scale), -127.0, 127.0) : 0);
+  return y;
+}
+
+// The levels between the least and the largest of a group, nearest one to each element: what a fit
+// has to be as good as.
+double squares_of_plain_levels(const std::vector<double>& x) {
+  const auto [low, high] = std::minmax_element(x.begin(), x.end());
+  const double step = (*high - *low) / 15;
+  double sum = 0;
+  for (const double v : x) {
+    const double level = step > 0 ? std::nearbyint((v - *low) / step) * step + *low : *low;
+    sum += (v - level) * (v - level);
+  }
+  return sum;
+}
+
+// `y` is what x became. q8: by its definition. q4: up to 15 steps of `scale` from the least, and no
+// worse than the plain levels but for the rounding of two f16s.
+void expect_group(KvType type, double scale, const std::vector<double>& x,
+                  const std::vector<double>& y) {
+  if (type == KvType::q8) {
+    EXPECT_EQ(y, group_of_q8(x));
+    return;
+  }
+  const double least = *std::min_element(y.begin(), y.end());
+  double largest = 0, squares = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    largest = std::max(largest, std::abs(x[i]));
+    squares += (x[i] - y[i]) * (x[i] - y[i]);
+    const double steps = scale > 0 ? (y[i] - least) / scale : 0;
+    EXPECT_NEAR(steps, std::nearbyint(steps), 1e-3);
+    EXPECT_LE(steps, 15.001);
+  }
+  const double rounding = 2 * 0x1p-11 * largest + 16 * 0x1p-25;  // f16 has no smaller steps
+  const auto n = static_cast<double>(x.size());
+  EXPECT_LE(std::sqrt(squares), std::sqrt(squares_of_plain_levels(x)) + std::sqrt(n) * rounding);
+}
+
+class QuantizedPages : public testing::TestWithParam<std::tuple<IsaLevel, KvType>> {
+ protected:
+  void SetUp() override { need_isa_level(std::get<0>(GetParam())); }
+  KvType type() const { return std::get<1>(GetParam()); }
+  const AttentionKernels& kernels() const {
+    return kernel_table(std::get<0>(GetParam())).attention[static_cast<int>(type())];
+  }
+};
+
+TEST_P(QuantizedPages, HoldTheNearestCodesOfEachToken) {
+  for (const int size : {2, 6, 16, 18, 32, 48, 64, 80, 128, 256}) {
+    std::vector<unsigned char> page(static_cast<size_t>(head_page_bytes(type(), size)), 0xa5);
+    std::vector<std::vector<float>> keys(kPageTokens), vals(kPageTokens);
+    for (int i = 0; i < kPageTokens; ++i) {
+      const int slot = i * 7 % kPageTokens;  // in no order: a token leaves the others as they are
+      auto& k = keys[static_cast<size_t>(slot)];
+      auto& v = vals[static_cast<size_t>(slot)];
+      k = values(size, static_cast<uint32_t>(i), std::ldexp(1.0f, 2 * i - 20));
+      v = values(size, 100 + static_cast<uint32_t>(i), 5);
+      if (i == 3) std::fill(k.begin(), k.end(), 0.0f);
+      if (i == 4) v[static_cast<size_t>(size) - 1] = -3000;
+      kernels().store(k.data(), v.data(), size, slot, page.data());
+    }
+    std::vector<float> out(static_cast<size_t>(head_page_elements(size)), NAN);
+    kernels().unpack(page.data(), size, out.data());
+    const int groups = kv_groups(size);
+    const auto scale_at = [&](int index) {  // of the f16s behind the codes, as q4 has them
+      uint16_t bits;
+      std::memcpy(&bits,
+                  page.data() + head_page_elements(size) * kv_type_bits(type()) / 8 + 2 * index, 2);
+      return static_cast<double>(decode_f16(bits));
+    };
+    for (int slot = 0; slot < kPageTokens; ++slot)
+      for (int first = 0; first < size; first += kKvGroup) {
+        std::vector<double> k, v, got_k, got_v;
+        for (int d = first; d < std::min(size, first + kKvGroup); ++d) {
+          k.push_back(static_cast<double>(keys[static_cast<size_t>(slot)][static_cast<size_t>(d)]));
+          v.push_back(static_cast<double>(vals[static_cast<size_t>(slot)][static_cast<size_t>(d)]));
+          const int value = kPageTokens * size + slot * padded_head(size) + d;
+          got_k.push_back(static_cast<double>(out[static_cast<size_t>(d * kPageTokens + slot)]));
+          got_v.push_back(static_cast<double>(out[static_cast<size_t>(value)]));
+        }
+        SCOPED_TRACE(testing::Message() << "Dh " << size << " slot " << slot << " d " << first);
+        expect_group(type(), scale_at(first / kKvGroup * kPageTokens + slot), k, got_k);
+        expect_group(type(), scale_at(2 * kPageTokens * groups + slot * groups + first / kKvGroup),
+                     v, got_v);
+        if (HasFailure()) return;
+      }
+  }
+}
+
+// By hand: scale 1 and halves to the even code; 16 levels 2 apart from -4 on, all exact.
+TEST_P(QuantizedPages, KeepWhatTheirLevelsHold) {
+  std::vector<float> x = {127, -63.5f, 0.5f, 1.5f}, want = {127, -64, 0, 2};
+  if (type() == KvType::q4) {
+    x.clear();
+    for (int i = 0; i < 16; ++i) x.push_back(static_cast<float>(2 * ((7 * i) % 16) - 4));
+    want = x;
+  }
+  const auto size = static_cast<int>(x.size());
+  std::vector<unsigned char> page(static_cast<size_t>(head_page_bytes(type(), size)), 0);
+  kernels().store(x.data(), x.data(), size, 0, page.data());
+  std::vector<float> out(static_cast<size_t>(head_page_elements(size)));
+  kernels().unpack(page.data(), size, out.data());
+  for (size_t d = 0; d < x.size(); ++d) EXPECT_EQ(out[d * kPageTokens], want[d]) << d;
+}
+
+// A broken model's numbers stay broken.
+TEST_P(QuantizedPages, KeepWhatIsNotFiniteVisible) {
+  for (const float broken : {NAN, INFINITY, -INFINITY, 3e38f}) {
+    std::vector<float> k = values(32, 1, 1), v = values(32, 2, 1);
+    k[5] = v[31] = broken;
+    std::vector<unsigned char> page(static_cast<size_t>(head_page_bytes(type(), 32)), 0);
+    kernels().store(k.data(), v.data(), 32, 15, page.data());
+    std::vector<float> out(static_cast<size_t>(head_page_elements(32)));
+    kernels().unpack(page.data(), 32, out.data());
+    EXPECT_TRUE(std::isnan(out[5 * kPageTokens + 15])) << broken;
+    EXPECT_TRUE(std::isnan(out[kPageTokens * 32 + 15 * 32 + 31])) << broken;
+  }
+}
+
+TEST_P(QuantizedPages, RotateByTheHadamardMatrix) {
+  std::vector<float> x = {1, 2, 3, 4};  // H = 1/2 [1 1 1 1; 1 -1 1 -1; 1 1 -1 -1; 1 -1 -1 1]
+  kernels().rotate(x.data(), 4);
+  EXPECT_EQ(x, (std::vector<float>{5, -1, -2, 0}));
+  std::vector<float> six = {3, 4, 0, 0, 1, -1};  // three blocks of two
+  kernels().rotate(six.data(), 6);
+  const float root = std::sqrt(0.5f);
+  const std::vector<float> want = {7 * root, -root, 0, 0, 0, 2 * root};
+  for (size_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(six[i], want[i]) << i;
+  for (const int size : {64, 80, 128, 256}) {
+    const std::vector<float> start = values(size, 9, 2);
+    std::vector<float> twice = start;
+    kernels().rotate(twice.data(), size);
+    EXPECT_NE(twice, start);
+    kernels().rotate(twice.data(), size);
+    // 2 log2(256) sums and two norms, of magnitudes up to 2 sqrt(256).
+    for (int d = 0; d < size; ++d)
+      ASSERT_NEAR(twice[static_cast<size_t>(d)], start[static_cast<size_t>(d)], kEps * 20 * 32);
+  }
+}
+
 std::string case_name(const testing::TestParamInfo<std::tuple<IsaLevel, KvType>>& p) {
-  constexpr const char* kTypes[] = {"f32", "f16", "bf16"};
   return std::string(isa_level_name(std::get<0>(p.param))) + "_" +
-         kTypes[static_cast<int>(std::get<1>(p.param))];
+         std::string(kv_type_name(std::get<1>(p.param)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, Attention,
                          testing::Combine(testing::Values(IsaLevel::scalar, IsaLevel::avx2),
                                           testing::Values(KvType::f32, KvType::f16, KvType::bf16)),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Levels, QuantizedPages,
+                         testing::Combine(testing::Values(IsaLevel::scalar, IsaLevel::avx2),
+                                          testing::Values(KvType::q8, KvType::q4)),
                          case_name);
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include "kernels/simd/vec_avx2.h"
 // The bodies need the Vec above them.
 #include "kernels/attention.inl.h"
+#include "kernels/attention_quantized.inl.h"
 
 namespace strata {
 
-constinit const AttentionKernels kAttentionTableAvx2[3] = {kTable<F32>, kTable<F16>, kTable<BF16>};
+constinit const AttentionKernels kAttentionTableAvx2[kKvTypes] = {
+    kTable<F32>, kTable<F16>, kTable<BF16>, kQuantizedTable<8>, kQuantizedTable<4>};
 
 }  // namespace strata

@@ -17,8 +17,8 @@ extern const ProbeKernels kProbeTableScalar;
 extern const ProbeKernels kProbeTableAvx2;
 extern const RowKernels kRowTableScalar;
 extern const RowKernels kRowTableAvx2;
-extern const AttentionKernels kAttentionTableScalar[3];  // by KvType
-extern const AttentionKernels kAttentionTableAvx2[3];
+extern const AttentionKernels kAttentionTableScalar[kKvTypes];  // by KvType
+extern const AttentionKernels kAttentionTableAvx2[kKvTypes];
 extern const GemmKernels kGemmTableScalar;
 extern const GemmKernels kGemmTableAvx2;
 extern const TrainAttentionKernels kTrainAttentionTableScalar;

@@ -1,17 +1,36 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <string_view>
 
 namespace strata {
 
 // How keys and values are stored in the pages of the KV cache.
-enum class KvType : uint8_t { f32, f16, bf16 };
+// q8, q4: integers with an f16 scale for every 32 elements of a token and head.
+enum class KvType : uint8_t { f32, f16, bf16, q8, q4 };
+
+inline constexpr std::string_view kKvTypeNames[] = {"f32", "f16", "bf16", "q8", "q4"};
+inline constexpr int kKvTypes = static_cast<int>(std::size(kKvTypeNames));
 
 constexpr std::string_view kv_type_name(KvType type) {
-  return type == KvType::f32 ? "f32" : type == KvType::f16 ? "f16" : "bf16";
+  return kKvTypeNames[static_cast<size_t>(type)];
 }
 
-inline constexpr int kv_type_bytes(KvType type) { return type == KvType::f32 ? 4 : 2; }
+// Empty for a name that is none of kKvTypeNames.
+constexpr std::optional<KvType> kv_type_of(std::string_view name) {
+  for (int i = 0; i < kKvTypes; ++i)
+    if (kKvTypeNames[i] == name) return static_cast<KvType>(i);
+  return std::nullopt;
+}
+
+constexpr bool is_quantized(KvType type) { return type == KvType::q8 || type == KvType::q4; }
+
+// Of an element: 32, 16, 8 or 4, scales apart.
+constexpr int kv_type_bits(KvType type) {
+  return type == KvType::f32 ? 32 : type == KvType::q8 ? 8 : type == KvType::q4 ? 4 : 16;
+}
 
 }  // namespace strata

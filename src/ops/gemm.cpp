@@ -94,7 +94,7 @@ void pack_panels(const Product& p, const GemmKernels& kernels, const Round& roun
                           panel_floats);
   const KvType type = element_type(p.b.dtype);
   const auto* source = static_cast<const char*>(p.b.data) +
-                       (n * p.b.stride + round.first_k) * int64_t{kv_type_bytes(type)};
+                       (n * p.b.stride + round.first_k) * int64_t{kv_type_bits(type) / 8};
   kernels.pack_b_transposed[static_cast<int>(type)](source, p.b.stride, round.depth, columns, out,
                                                     panel_floats);
 }

@@ -45,6 +45,10 @@ class Call {
         w_(workspace),
         context_(context),
         kernels_(context.kernels->attention[static_cast<size_t>(a.type)]),
+        quantized_(is_quantized(a.type)),
+        chunk_(quantized_ ? context.kernels->attention[static_cast<size_t>(KvType::f32)].chunk
+                          : kernels_.chunk),
+        key_bias_(quantized_ ? a.key_bias : nullptr),
         group_(a.heads / a.kv_heads),
         padded_(padded_head(a.head_size)),
         sinks_(a.window == 0 ? 0 : static_cast<int32_t>(a.sinks)),
@@ -143,13 +147,23 @@ class Call {
     const int64_t page = s.pages[static_cast<size_t>(position / kPageTokens)];
     return a_.base + page * a_.page_stride + head_bytes() * head;
   }
-  int64_t head_bytes() const { return head_page_elements(a_.head_size) * kv_type_bytes(a_.type); }
+  int64_t head_bytes() const { return head_page_bytes(a_.type, a_.head_size); }
 
   void store(const PagedRows& s, int64_t row, int32_t head) const {
     const int64_t position = s.first_position + row;
-    kernels_.store(k_.row<float>(s.first_row + row) + int64_t{head} * a_.head_size,
-                   v_.row<float>(s.first_row + row) + int64_t{head} * a_.head_size, a_.head_size,
-                   static_cast<int>(position % kPageTokens), head_page(s, head, position));
+    const float* k = k_.row<float>(s.first_row + row) + int64_t{head} * a_.head_size;
+    const float* v = v_.row<float>(s.first_row + row) + int64_t{head} * a_.head_size;
+    float rotated[2][kMaxQuantizedHead];
+    if (quantized_) {
+      std::copy_n(k, a_.head_size, rotated[0]);
+      std::copy_n(v, a_.head_size, rotated[1]);
+      if (key_bias_ != nullptr) key_bias_->remove(position, head, rotated[0]);
+      for (float* x : rotated) kernels_.rotate(x, a_.head_size);
+      k = rotated[0];
+      v = rotated[1];
+    }
+    kernels_.store(k, v, a_.head_size, static_cast<int>(position % kPageTokens),
+                   head_page(s, head, position));
   }
 
   // Before the units run, where several of them read what one row stores.
@@ -164,30 +178,92 @@ class Call {
   }
 
   // What a thread needs at most: running sums of a unit, one tile's partial sums, and for each
-  // query of a unit two pointers and two positions.
+  // query of a unit three pointers and two positions; of quantised types the unit's queries as they
+  // are multiplied and a chunk of its pages.
   struct Scratch {
-    float* running;
-    float* part;
     const float** q;
+    const float** q_added;
     float** y;
     int32_t* begin;
     int32_t* end;
+    float* running;
+    float* part;
+    float* rotated;  // [queries][Dh]
+    float* turned;   // [queries][Dh]
+    float* chunk;    // kChunkPages head pages of f32
   };
   Scratch scratch(size_t thread) {
     const int64_t queries = std::max<int64_t>(kUnitQueries, group_);
-    const int64_t floats = (queries + kQueryTile) * (2 + padded_);
-    const auto bytes = static_cast<size_t>(queries * 2 * int64_t{sizeof(void*)} +
-                                           (floats + 2 * queries) * int64_t{sizeof(float)});
+    const int64_t sums = queries * (2 + padded_), part = kQueryTile * (2 + padded_);
+    const int64_t of_queries = quantized_ ? queries * a_.head_size : 0;
+    const int64_t chunk = quantized_ ? kChunkPages * head_page_elements(a_.head_size) : 0;
+    const int64_t floats = 2 * queries + sums + part + 2 * of_queries + chunk;
+    const auto bytes =
+        static_cast<size_t>(queries * 3 * int64_t{sizeof(void*)} + floats * int64_t{sizeof(float)});
     AlignedBuffer& buffer = w_.scratch[thread];
     if (buffer.size() < bytes) buffer = AlignedBuffer(bytes);
     Scratch s{};
     s.q = buffer.as<const float*>();
-    s.y = const_cast<float**>(s.q + queries);
+    s.q_added = s.q + queries;
+    s.y = const_cast<float**>(s.q_added + queries);
     s.begin = reinterpret_cast<int32_t*>(s.y + queries);
     s.end = s.begin + queries;
     s.running = reinterpret_cast<float*>(s.end + queries);
-    s.part = s.running + queries * (2 + padded_);
+    s.part = s.running + sums;
+    s.rotated = s.part + part;
+    s.turned = s.rotated + of_queries;
+    s.chunk = s.turned + of_queries;
     return s;
+  }
+
+  // The unit's queries as the pages' keys need them.
+  void rotate_queries(const Scratch& m, int queries) const {
+    for (int i = 0; i < queries; ++i) {
+      float* rotated = m.rotated + int64_t{i} * a_.head_size;
+      std::copy_n(m.q[i], a_.head_size, rotated);
+      kernels_.rotate(rotated, a_.head_size);
+      m.q[i] = rotated;
+    }
+  }
+
+  // A chunk of quantised pages as f32 ones, as far as the unit's queries see them; and the queries
+  // turned back by its position where keys have a bias.
+  KvHead unpack(const Unit& unit, const KvHead& kv, int32_t chunk, const Scratch& m,
+                int queries) const {
+    static constexpr int32_t kPages[kChunkPages] = {0, 1, 2, 3};
+    const int64_t elements = head_page_elements(a_.head_size);
+    const int32_t begin = *std::min_element(m.begin, m.begin + queries);
+    const int32_t end = *std::max_element(m.end, m.end + queries);
+    for (int page = 0; page < kChunkPages; ++page) {
+      const int32_t first = chunk * kChunkTokens + page * kPageTokens;
+      if (first >= end || (first + kPageTokens <= begin && first >= sinks_)) continue;
+      const auto* bytes =
+          static_cast<const std::byte*>(kv.base) + kv.pages[first / kPageTokens] * kv.page_stride;
+      kernels_.unpack(bytes, a_.head_size, m.chunk + page * elements);
+    }
+    KvHead unpacked{m.chunk, kPages, elements * int64_t{sizeof(float)}, a_.head_size,
+                    int64_t{chunk} * kChunkPages};
+    if (key_bias_ == nullptr) return unpacked;
+    unpacked.added_keys = key_bias_->panel(unit.kv_head);
+    for (int i = 0; i < queries; ++i) {
+      float* turned = m.turned + int64_t{i} * a_.head_size;
+      key_bias_->turn_back(int64_t{chunk} * kChunkTokens, query_row(unit, i), turned);
+      m.q_added[i] = turned;
+    }
+    return unpacked;
+  }
+
+  // The unit's i-th query as it came.
+  const float* query_row(const Unit& unit, int i) const {
+    const PagedRows& s = a_.sequences[static_cast<size_t>(unit.sequence)];
+    const int64_t head = int64_t{unit.kv_head} * group_ + i % group_;
+    return q_.row<float>(s.first_row + unit.first_row + i / group_) + head * a_.head_size;
+  }
+
+  void finish(const AttentionSums& sums, int queries, float* const* y) const {
+    kernels_.finish(sums, queries, a_.head_size, y);
+    if (!quantized_) return;
+    for (int i = 0; i < queries; ++i) kernels_.rotate(y[i], a_.head_size);
   }
 
   void attend(const Unit& unit, size_t thread) {
@@ -203,29 +279,34 @@ class Call {
       const int64_t row = unit.first_row + i / group_;
       const int64_t head = int64_t{unit.kv_head} * group_ + i % group_;
       const int64_t position = s.first_position + row;
-      m.q[i] = q_.row<float>(s.first_row + row) + head * a_.head_size;
+      m.q[i] = query_row(unit, i);
       m.y[i] = y_.row<float>(s.first_row + row) + head * a_.head_size;
       m.begin[i] = static_cast<int32_t>(first_seen(position));
       m.end[i] = static_cast<int32_t>(position + 1);
     }
+    if (quantized_) rotate_queries(m, queries);
     const KvHead kv{a_.base + head_bytes() * unit.kv_head, s.pages.data(), a_.page_stride,
                     a_.head_size};
+    const auto keys_of = [&](int32_t chunk) {
+      return quantized_ ? unpack(unit, kv, chunk, m, queries) : kv;
+    };
     const auto tile_of = [&](int first, int count) {
       return AttentionQueries{m.q + first, m.begin + first, m.end + first, count,
-                              a_.scale,    sinks_,          a_.soft_cap};
+                              a_.scale,    sinks_,          a_.soft_cap,   m.q_added + first};
     };
 
     if (unit.split >= 0) {
       const Split& split = w_.splits[static_cast<size_t>(unit.split)];
       for (int64_t c = unit.first_chunk; c < unit.last_chunk; ++c)
-        kernels_.chunk(kv, tile_of(0, queries), chunk_of(unit, c), partial(split, c, queries).sums);
+        chunk_(keys_of(chunk_of(unit, c)), tile_of(0, queries), chunk_of(unit, c),
+               partial(split, c, queries).sums);
       // Whoever finishes last merges, in the order of chunks; acq_rel shows it the others' sums.
       auto& left = w_.unfinished[static_cast<size_t>(unit.split)];
       if (left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
       const Sums running = empty(m.running, queries);
       for (int64_t c = 0; c < split.chunks; ++c)
         kernels_.merge(running.sums, partial(split, c, queries).sums, queries, a_.head_size);
-      kernels_.finish(running.sums, queries, a_.head_size, m.y);
+      finish(running.sums, queries, m.y);
       return;
     }
 
@@ -234,15 +315,17 @@ class Call {
     const int tiles = (queries + kQueryTile - 1) / kQueryTile;
     const int tile = (queries + tiles - 1) / tiles;  // all about the same size
     for (int64_t c = unit.first_chunk; c < unit.last_chunk; ++c) {
+      const int32_t chunk = chunk_of(unit, c);
+      const KvHead keys = keys_of(chunk);
       for (int first = 0; first < queries; first += tile) {
         const int count = std::min(tile, queries - first);
         const AttentionSums into{running.sums.m + first, running.sums.l + first,
                                  running.sums.o + first * padded_};
-        kernels_.chunk(kv, tile_of(first, count), chunk_of(unit, c), part.sums);
+        chunk_(keys, tile_of(first, count), chunk, part.sums);
         kernels_.merge(into, part.sums, count, a_.head_size);
       }
     }
-    kernels_.finish(running.sums, queries, a_.head_size, m.y);
+    finish(running.sums, queries, m.y);
   }
 
   Sums partial(const Split& split, int64_t chunk, int64_t queries) const {
@@ -260,6 +343,10 @@ class Call {
   PagedAttentionWorkspace& w_;
   const OpContext& context_;
   const AttentionKernels& kernels_;
+  const bool quantized_;
+  void (*const chunk_)(const KvHead&, const AttentionQueries&, int32_t,
+                       const AttentionSums&) noexcept;
+  const KeyBias* const key_bias_;
   const int group_;  // query heads of a KV head
   const int64_t padded_;
   const int32_t sinks_;
@@ -282,6 +369,9 @@ void paged_attention(const PagedAttention& a, const Tensor& q, const Tensor& k, 
                      const Tensor& y, PagedAttentionWorkspace& workspace,
                      const OpContext& context) {
   STRATA_ASSERT(a.kv_heads > 0 && a.heads % a.kv_heads == 0 && a.head_size > 0);
+  if (is_quantized(a.type) && a.head_size > kMaxQuantizedHead)
+    fail(ErrorCode::invalid_argument, "paged_attention: heads of {} in {}, which takes up to {}",
+         a.head_size, kv_type_name(a.type), kMaxQuantizedHead);
   check(a, "q", q, q.rows, a.heads);
   check(a, "k", k, q.rows, a.kv_heads);
   check(a, "v", v, q.rows, a.kv_heads);

@@ -10,6 +10,7 @@
 #include "base/aligned.h"
 #include "kernels/attention.h"
 #include "ops/context.h"
+#include "ops/key_bias.h"
 #include "tensor/tensor.h"
 
 namespace strata {
@@ -34,8 +35,13 @@ struct PagedAttention {
   int64_t window = 0;         // a query sees positions above its own - window; 0: all
   int64_t sinks = 0;          // and, with a window, the first so many whatever its own
   float soft_cap = 0;         // c: a score s becomes c tanh(s / c); 0: none
+  // Of the keys, which stay out of quantised pages; not looked at for other types. May be null.
+  const KeyBias* key_bias = nullptr;
   std::span<const PagedRows> sequences = {};
 };
+
+// Largest Dh of q8 and q4.
+inline constexpr int kMaxQuantizedHead = 512;
 
 // Memory between calls, so that a call of a size seen before allocates nothing. One per executor.
 class PagedAttentionWorkspace {
@@ -66,6 +72,10 @@ class PagedAttentionWorkspace {
 // [N, H * Dh], defined chunk by chunk in kernels/attention.h: a row's result depends on its q and
 // on its sequence's stored keys and values alone, bit for bit; neither on other rows, nor on how a
 // prompt was cut into calls, nor on pages, threads or the split of the work.
+//
+// q8 and q4: keys (without their bias) and values are rotated over the head before they are
+// quantised, so that an outlier of one element is spread over all; queries likewise, and results
+// are rotated back (AttentionKernels::rotate).
 // Throws Error{invalid_argument} naming the operand when shapes do not match.
 void paged_attention(const PagedAttention& a, const Tensor& q, const Tensor& k, const Tensor& v,
                      const Tensor& y, PagedAttentionWorkspace& workspace, const OpContext& context);

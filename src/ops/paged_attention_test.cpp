@@ -31,10 +31,12 @@ struct Sequence {
 
 class Layer {
  public:
-  Layer(const Model& model, int64_t pages, KvType type = KvType::f16)
+  Layer(const Model& model, int64_t pages, KvType type = KvType::f16,
+        const KeyBias* key_bias = nullptr)
       : model_(model),
         type_(type),
-        stride_(model.kv_heads * head_page_elements(model.head_size) * kv_type_bytes(type)) {
+        key_bias_(key_bias),
+        stride_(model.kv_heads * head_page_bytes(type, model.head_size)) {
     memory_.assign(static_cast<size_t>(stride_ * pages), std::byte{0xff});  // NaN in every type
     for (int32_t i = 0; i < pages; ++i) free_.push_back(i);
   }
@@ -79,6 +81,7 @@ class Layer {
                      .window = model_.window,
                      .sinks = model_.sinks,
                      .soft_cap = model_.soft_cap,
+                     .key_bias = key_bias_,
                      .sequences = paged};
     const OpContext context{&kernel_table(isa_level()), &pool};
     paged_attention(a, q, k, v, y, workspace_, context);
@@ -95,6 +98,7 @@ class Layer {
  private:
   Model model_;
   KvType type_;
+  const KeyBias* key_bias_;
   int64_t stride_;
   std::vector<std::byte> memory_;
   std::vector<int32_t> free_;
@@ -117,10 +121,11 @@ Sequence random_sequence(const Model& model, int64_t tokens, uint32_t seed) {
 
 // The whole sequence in calls of the given sizes, the last repeated.
 std::vector<float> run_alone(const Model& model, Sequence s, const std::vector<int64_t>& cuts,
-                             int threads, uint32_t shuffle = 0) {
+                             int threads, uint32_t shuffle = 0, KvType type = KvType::f16,
+                             const KeyBias* key_bias = nullptr) {
   const auto tokens = static_cast<int64_t>(s.q.size()) / (int64_t{model.heads} * model.head_size);
   ThreadPool pool(threads);
-  Layer layer(model, tokens / kPageTokens + 1);
+  Layer layer(model, tokens / kPageTokens + 1, type, key_bias);
   if (shuffle != 0) layer.shuffle(shuffle);
   for (size_t i = 0; s.length < tokens; ++i)
     layer.step({&s}, {std::min(cuts[std::min(i, cuts.size() - 1)], tokens - s.length)}, pool);
@@ -133,6 +138,50 @@ constexpr Model kModels[] = {
     {4, 2, 16, 0, 0, 3.0f},  {6, 2, 32, 40, 4}, {3, 1, 8, 20, 70},
     {2, 1, 64, 33, 1, 5.0f},
 };
+
+// A bias of keys that do not turn.
+class FixedBias final : public KeyBias {
+ public:
+  explicit FixedBias(const Model& model) : size_(model.head_size) {
+    std::mt19937 random(8);
+    std::normal_distribution<float> normal;
+    for (int i = 0; i < model.kv_heads * size_; ++i) bias_.push_back(normal(random));
+    bias_[1] = 300;
+    for (int head = 0; head < model.kv_heads; ++head)
+      for (int page = 0; page < kChunkPages; ++page)
+        for (int d = 0; d < size_; ++d)
+          panels_.insert(panels_.end(), kPageTokens, of_head(head)[d]);
+  }
+  const float* of_head(int head) const { return bias_.data() + int64_t{head} * size_; }
+
+  const float* panel(int head) const override {
+    return panels_.data() + int64_t{head} * kChunkTokens * size_;
+  }
+  void remove(int64_t /*position*/, int head, float* key) const override {
+    for (int d = 0; d < size_; ++d) key[d] -= of_head(head)[d];
+  }
+  void turn_back(int64_t /*position*/, const float* q, float* out) const override {
+    std::copy_n(q, size_, out);
+  }
+
+ private:
+  int size_;
+  std::vector<float> bias_, panels_;
+};
+
+// x as `type` keeps it: rotated, stored and rotated back. The kernels are those that
+// kernels/attention_test.cpp holds against their definition.
+std::vector<float> as_kept(KvType type, const float* x, int size) {
+  const AttentionKernels& kernels = kernel_table(isa_level()).attention[static_cast<int>(type)];
+  std::vector<float> y(x, x + size), page(static_cast<size_t>(head_page_elements(size)));
+  std::vector<std::byte> stored(static_cast<size_t>(head_page_bytes(type, size)));
+  kernels.rotate(y.data(), size);
+  kernels.store(y.data(), y.data(), size, 0, stored.data());
+  kernels.unpack(stored.data(), size, page.data());
+  std::copy_n(page.data() + int64_t{kPageTokens} * size, size, y.data());
+  kernels.rotate(y.data(), size);
+  return y;
+}
 
 TEST(PagedAttention, AgreesWithTheNaiveTwin) {
   for (const Model& model : kModels) {
@@ -176,6 +225,83 @@ TEST(PagedAttention, AnyCutAnyThreadsAnyPagesGiveTheSameBits) {
     EXPECT_EQ(run_alone(model, s, {64}, 1), whole);
     EXPECT_EQ(run_alone(model, s, {5, 17, 1, 1, 300, 63, 1}, 3, 9), whole);
   }
+}
+
+// With the keys' bias as the model has it, the f64 twin sees what the pages keep of the rest.
+TEST(PagedAttention, QuantizedPagesAgreeWithTheNaiveTwin) {
+  for (const KvType type : {KvType::q8, KvType::q4})
+    for (const bool biased : {false, true})
+      for (const Model& model : kModels) {
+        const int64_t tokens = 150;
+        const FixedBias bias(model);
+        Sequence s = random_sequence(model, tokens, 3);
+        std::vector<float> kept_keys, kept_values;
+        for (size_t i = 0; i < s.k.size(); i += static_cast<size_t>(model.head_size)) {
+          std::vector<float> key = as_kept(type, &s.k[i], model.head_size);
+          const std::vector<float> value = as_kept(type, &s.v[i], model.head_size);
+          const int head = static_cast<int>(i) / model.head_size % model.kv_heads;
+          if (biased)
+            for (int d = 0; d < model.head_size; ++d) {
+              // An exact sum here, so that remove() finds the very key that as_kept() saw.
+              const float b = bias.of_head(head)[d];
+              const float sum = s.k[i + static_cast<size_t>(d)] + b;
+              s.k[i + static_cast<size_t>(d)] = sum - b;
+            }
+          if (biased) key = as_kept(type, &s.k[i], model.head_size);
+          for (int d = 0; d < model.head_size; ++d) {
+            const float b = biased ? bias.of_head(head)[d] : 0;
+            s.k[i + static_cast<size_t>(d)] += b;
+            kept_keys.push_back(key[static_cast<size_t>(d)] + b);
+            kept_values.push_back(value[static_cast<size_t>(d)]);
+          }
+        }
+        const std::vector<float> y =
+            run_alone(model, s, {tokens}, 2, 0, type, biased ? &bias : nullptr);
+        for (int head = 0; head < model.heads; ++head) {
+          const int kv_head = head / (model.heads / model.kv_heads);
+          std::vector<float> keys, values;
+          for (int64_t t = 0; t < tokens; ++t) {
+            const auto at = (t * model.kv_heads + kv_head) * model.head_size;
+            keys.insert(keys.end(), &kept_keys[static_cast<size_t>(at)],
+                        &kept_keys[static_cast<size_t>(at)] + model.head_size);
+            values.insert(values.end(), &kept_values[static_cast<size_t>(at)],
+                          &kept_values[static_cast<size_t>(at)] + model.head_size);
+          }
+          for (int64_t t = 0; t < tokens; ++t) {
+            const int64_t at = (t * model.heads + head) * model.head_size;
+            const auto ref =
+                ref::attention(s.q.data() + at, keys.data(), values.data(), model.head_size,
+                               static_cast<double>(0.3f),
+                               {model.window == 0 ? 0 : std::max<int64_t>(0, t - model.window + 1),
+                                t + 1, model.sinks},
+                               static_cast<double>(model.soft_cap));
+            // As above; each rotation errs by up to 8 roundings of a sum of magnitudes, which is at
+            // most sqrt(Dh) times what it was.
+            const double root = std::sqrt(static_cast<double>(model.head_size));
+            const double relative =
+                0x1p-24 * (2 * (model.head_size + 6 + 16 * root) * ref.score_scale + 2 * 64 +
+                           16 * 4 + 12 * static_cast<double>(model.soft_cap));
+            double largest = 0;
+            for (const double v : ref.value) largest = std::max(largest, v);
+            for (int d = 0; d < model.head_size; ++d)
+              ASSERT_NEAR(y[static_cast<size_t>(at + d)], ref.y[static_cast<size_t>(d)],
+                          (relative + 0x1p-24 * 16 * root) * root * largest)
+                  << kv_type_name(type) << " bias " << biased << " H " << model.heads << " head "
+                  << head << " t " << t;
+          }
+        }
+      }
+}
+
+TEST(PagedAttention, QuantizedPagesGiveTheSameBitsHoweverCut) {
+  for (const KvType type : {KvType::q8, KvType::q4})
+    for (const Model& model : kModels) {
+      const FixedBias bias(model);
+      const Sequence s = random_sequence(model, 300, 4);
+      const std::vector<float> whole = run_alone(model, s, {300}, 1, 0, type, &bias);
+      EXPECT_EQ(run_alone(model, s, {1}, 2, 5, type, &bias), whole) << "token by token";
+      EXPECT_EQ(run_alone(model, s, {5, 17, 1, 1, 130, 63, 1}, 3, 9, type, &bias), whole);
+    }
 }
 
 TEST(PagedAttention, AloneAndInABatchGiveTheSameBits) {

@@ -66,6 +66,9 @@ def test_inspect(strata, chain_file):
     assert result["runs"] is True and result["refused"] is None and result["architecture"] == "llama"
     assert result["files"] == [str(chain_file)] and {"name", "type", "shape", "bytes"} <= set(result["tensors"][0])
     assert result["plan"]["kv_bytes_per_token"] > 0
+    f32, q8 = (run_json(strata, "inspect", chain_file, "--kv-type", t)["plan"]["kv_bytes_per_token"] for t in ("f32", "q8"))
+    assert f32 == 2 * result["plan"]["kv_bytes_per_token"] and q8 < f32 / 3
+    assert run(strata, "inspect", chain_file, "--kv-type", "q5").returncode == 2
     text = run(strata, "inspect", chain_file, "--tensors").stdout
     assert "token_embd.weight" in text and "KV cache" in text
 
