@@ -115,7 +115,7 @@ TEST(Attention, CountsVisibleKeys) {
   c.kv_type = KvType::f16;
   const Measurement m = measure_attention(c, context, 1);
   EXPECT_DOUBLE_EQ(m.units, 1e-9 * 4 * 8 * 4 * (4 + 5));
-  EXPECT_EQ(m.work.read_bytes, 2.0 * 2 * 8 * 5 * 2);
+  EXPECT_EQ(m.work.read_bytes, 2.0 * 5 * (8 + 16) * 2);  // values padded to 16
   EXPECT_GT(m.values.at(0), 0.0);
   c.kv_heads = 3;
   EXPECT_THROW(measure_attention(c, context, 1), Error);

@@ -2,9 +2,9 @@
 
 // Texts of one long word each, and the test that their tokenization takes linear time.
 #include <gtest/gtest.h>
-#include <time.h>
 
 #include <algorithm>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <string_view>
