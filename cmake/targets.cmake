@@ -43,6 +43,9 @@ function(strata_library name)
   target_link_libraries(strata_${name} PUBLIC strata_flags ${ARG_DEPS})
 endfunction()
 
+# What the tests of the label `unit` run: all a sanitizer needs of a build.
+add_custom_target(unit_tests)
+
 function(strata_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(strata_${name}_test ${ARG_SOURCES})
@@ -50,6 +53,7 @@ function(strata_test name)
     strata_${name} ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   # "support/test_data.h" and its like.
   target_include_directories(strata_${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  add_dependencies(unit_tests strata_${name}_test)
   add_test(NAME ${name} COMMAND strata_${name}_test WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 1800)
 endfunction()

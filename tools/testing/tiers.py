@@ -47,7 +47,7 @@ def sanitize(report):
 @tier("tsan", "unit tests with ThreadSanitizer", (*PROGRAM, "tests/golden"))
 def tsan(report):
     with report.phase("tsan: build tsan"):
-        build("tsan")
+        build("tsan", ["unit_tests"])
         report.ok()
     with report.phase("tsan: unit tests"):
         # Without address space randomisation: this ThreadSanitizer knows fewer layouts than new kernels use.
