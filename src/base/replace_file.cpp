@@ -1,5 +1,6 @@
 #include "base/replace_file.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -47,6 +48,19 @@ void ReplaceFile::commit() {
   if (std::fflush(file_) != 0 || fsync(fileno(file_)) != 0) fail_writing();
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_writing();
   std::fclose(std::exchange(file_, nullptr));
+  sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0)
+    fail(ErrorCode::not_found, "{}: cannot be opened: {}", folder.string(), std::strerror(errno));
+  const bool failed = fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP;
+  const int why = errno;
+  close(descriptor);
+  if (failed)
+    fail(ErrorCode::resource_exhausted, "{}: cannot be flushed: {}", folder.string(),
+         std::strerror(why));
 }
 
 }  // namespace strata

@@ -21,7 +21,8 @@ class ReplaceFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  // Flushes to the disk and renames.
+  // Flushes to the disk and renames; the folder is flushed too, so that the file is there under its
+  // name after a power failure.
   void commit();
 
  private:
@@ -31,5 +32,10 @@ class ReplaceFile {
   std::filesystem::path temporary_;
   std::FILE* file_ = nullptr;
 };
+
+// Flushes a folder's list of names to the disk: what was created, renamed and removed in it. Throws
+// Error{not_found} without the folder, {resource_exhausted} when the disk fails; both name it. File
+// systems that cannot are left alone.
+void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace strata

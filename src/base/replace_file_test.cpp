@@ -58,6 +58,10 @@ TEST_F(ReplaceFileTest, NothingIsLeftWithoutCommit) {
 
 TEST_F(ReplaceFileTest, AFolderThatIsNotThere) {
   EXPECT_THROW(ReplaceFile(folder_ / "none" / "model"), Error);
+  EXPECT_THROW(sync_folder(folder_ / "none"), Error);
+  std::ofstream(folder_ / "file") << "no folder";
+  EXPECT_THROW(sync_folder(folder_ / "file"), Error);
+  sync_folder(folder_);
 }
 
 }  // namespace
