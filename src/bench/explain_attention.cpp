@@ -99,6 +99,55 @@ std::string html_text(const std::string& text) {
   return out;
 }
 
+// Of layers [first, first + count).
+std::vector<ExplainedAttention> explain_layers(const Model& model, const Tokenizer& tokenizer,
+                                               std::span<const int32_t> ids, int first, int count) {
+  check_tokens(ids.size());
+  const auto T = static_cast<int64_t>(ids.size());
+  struct Inputs {
+    std::vector<double> q, k, v;
+  };
+  std::vector<Inputs> inputs(static_cast<size_t>(count));
+  const auto config_of = [&](int layer) -> const AttentionConfig& {
+    return model.transformer.block_configs[static_cast<size_t>(layer)].attention;
+  };
+  RefOptions options;
+  options.observer = [&](std::string_view name, int at, const Tensor& t) {
+    if (at < first || at >= first + count) return;
+    Inputs& in = inputs[static_cast<size_t>(at - first)];
+    if (name == "attn_q") in.q = by_head(t, config_of(at).heads);
+    if (name == "attn_k") in.k = by_head(t, config_of(at).kv_heads);
+    if (name == "attn_v") in.v = by_head(t, config_of(at).kv_heads);
+  };
+  RefExec exec(options);
+  std::vector<int32_t> positions(ids.size());
+  std::iota(positions.begin(), positions.end(), 0);
+  const std::vector<SequenceRows> sequences = {{0, static_cast<int32_t>(T), 0, -1}};
+  forward_hidden(exec, model.transformer, {ids, positions, sequences});
+
+  std::vector<ExplainedAttention> layers;
+  for (int layer = first; layer < first + count; ++layer) {
+    const AttentionConfig& c = config_of(layer);
+    const Inputs& in = inputs[static_cast<size_t>(layer - first)];
+    ExplainedAttention a;
+    a.model = model.path.filename().string();
+    a.layer = layer;
+    for (size_t i = 0; i < ids.size(); ++i)
+      a.tokens.push_back(shown_token(tokenizer.token_bytes(ids[i], i == 0, true)));
+    a.shape = {1, c.heads, c.kv_heads, T, T, c.head_size};
+    a.scale = c.scale;
+    a.steps = attention(in.q, in.k, in.v, a.shape, a.scale, AttentionView::causal);
+    layers.push_back(std::move(a));
+  }
+  return layers;
+}
+
+HeatMap head_map(const ExplainedAttention& a, int64_t head, std::string title) {
+  const AttentionShape& s = a.shape;
+  const auto first = a.steps.weights.begin() + head * s.queries * s.keys;
+  return {std::move(title), {first, first + s.queries * s.keys}};
+}
+
 }  // namespace
 
 ExplainedAttention explain_model_attention(const Model& model, const Tokenizer& tokenizer,
@@ -107,32 +156,12 @@ ExplainedAttention explain_model_attention(const Model& model, const Tokenizer& 
   const int chosen = layer < 0 ? layers + layer : layer;
   if (chosen < 0 || chosen >= layers)
     fail(ErrorCode::invalid_argument, "explain attention: layer {} of {}", layer, layers);
-  const std::vector<int32_t> ids = tokenizer.encode(text);
-  check_tokens(ids.size());
-  ExplainedAttention a;
-  a.model = model.path.filename().string();
-  a.layer = chosen;
-  for (size_t i = 0; i < ids.size(); ++i)
-    a.tokens.push_back(shown_token(tokenizer.token_bytes(ids[i], i == 0, true)));
-  const AttentionConfig& c = model.transformer.block_configs[static_cast<size_t>(chosen)].attention;
-  const auto T = static_cast<int64_t>(ids.size());
-  a.shape = {1, c.heads, c.kv_heads, T, T, c.head_size};
-  a.scale = c.scale;
-  std::vector<double> q, k, v;
-  RefOptions options;
-  options.observer = [&](std::string_view name, int at, const Tensor& t) {
-    if (at != chosen) return;
-    if (name == "attn_q") q = by_head(t, c.heads);
-    if (name == "attn_k") k = by_head(t, c.kv_heads);
-    if (name == "attn_v") v = by_head(t, c.kv_heads);
-  };
-  RefExec exec(options);
-  std::vector<int32_t> positions(ids.size());
-  std::iota(positions.begin(), positions.end(), 0);
-  const std::vector<SequenceRows> sequences = {{0, static_cast<int32_t>(T), 0, -1}};
-  forward_hidden(exec, model.transformer, {ids, positions, sequences});
-  a.steps = attention(q, k, v, a.shape, a.scale, AttentionView::causal);
-  return a;
+  return std::move(explain_layers(model, tokenizer, tokenizer.encode(text), chosen, 1).front());
+}
+
+std::vector<ExplainedAttention> explain_all_layers(const Model& model, const Tokenizer& tokenizer,
+                                                   std::span<const int32_t> ids) {
+  return explain_layers(model, tokenizer, ids, 0, model.config.layers);
 }
 
 ExplainedAttention explain_random_attention(const std::string& text, int heads, int head_size,
@@ -203,10 +232,7 @@ std::string attention_text(const ExplainedAttention& a, int64_t head) {
 void write_attention_pictures(const ExplainedAttention& a, int64_t head,
                               const std::filesystem::path& folder) {
   const AttentionShape& s = a.shape;
-  const auto map_of = [&](int64_t h) {
-    const auto first = a.steps.weights.begin() + h * s.queries * s.keys;
-    return HeatMap{fmt::format("head {}", h), {first, first + s.queries * s.keys}};
-  };
+  const auto map_of = [&](int64_t h) { return head_map(a, h, fmt::format("head {}", h)); };
   HeatMapPage page;
   page.title = fmt::format("Attention, layer {}", a.layer);
   page.subtitle = a.model + ": rows look at columns";
@@ -226,6 +252,25 @@ void write_attention_pictures(const ExplainedAttention& a, int64_t head,
       "head\">\n<h2>All heads</h2>\n<img src=\"multihead_comparison.png\" alt=\"all heads\">\n",
       a.layer, html_text(attention_text(a, head))));
   file.commit();
+}
+
+void write_attention_overview(const std::vector<ExplainedAttention>& layers,
+                              const std::string& title, const std::filesystem::path& file) {
+  constexpr size_t kMostMaps = 64;
+  std::vector<std::pair<const ExplainedAttention*, int64_t>> heads;
+  for (const ExplainedAttention& a : layers)
+    for (int64_t h = 0; h < a.shape.heads; ++h) heads.emplace_back(&a, h);
+  if (heads.empty()) fail(ErrorCode::invalid_argument, "{}: no heads to draw", file.string());
+  HeatMapPage page;
+  page.title = title;
+  page.subtitle = "rows look at columns";
+  page.row_labels = page.column_labels = layers.front().tokens;
+  const size_t shown = std::min(heads.size(), kMostMaps);
+  for (size_t i = 0; i < shown; ++i) {
+    const auto& [a, h] = heads[i * heads.size() / shown];
+    page.maps.push_back(head_map(*a, h, fmt::format("layer {}, head {}", a->layer, h)));
+  }
+  write_heat_maps(page, file);
 }
 
 }  // namespace strata

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct ExplainedAttention {
 // Error{invalid_argument} for a text of no tokens or more than 128, or a layer the model lacks.
 ExplainedAttention explain_model_attention(const Model& model, const Tokenizer& tokenizer,
                                            const std::string& text, int layer);
+// Of all layers, from one forward pass over these tokens (1 to 128).
+std::vector<ExplainedAttention> explain_all_layers(const Model& model, const Tokenizer& tokenizer,
+                                                   std::span<const int32_t> ids);
 // Of fresh random projections of random word vectors: the mechanism without a meaning.
 ExplainedAttention explain_random_attention(const std::string& text, int heads, int head_size,
                                             uint64_t seed, AttentionView view);
@@ -42,5 +46,9 @@ std::string attention_text(const ExplainedAttention& a, int64_t head);
 // attention_heatmap.png (one head, with numbers), multihead_comparison.png and attention.html.
 void write_attention_pictures(const ExplainedAttention& a, int64_t head,
                               const std::filesystem::path& folder);
+// One PNG file with a map for each head of each layer; of more than 64 heads in all, 64 evenly
+// spread ones.
+void write_attention_overview(const std::vector<ExplainedAttention>& layers,
+                              const std::string& title, const std::filesystem::path& file);
 
 }  // namespace strata

@@ -18,13 +18,13 @@ std::string characters() {
 }
 
 TokenData random_tokens(int64_t count) {
-  TokenData data;
+  std::vector<int32_t> tokens;
   uint32_t state = 1;
   for (int64_t i = 0; i < count; ++i) {
     state = state * 1664525u + 1013904223u;
-    data.train.push_back(static_cast<int32_t>((state >> 8) % kCharacters));
+    tokens.push_back(static_cast<int32_t>((state >> 8) % kCharacters));
   }
-  return data;
+  return TokenData::of(std::move(tokens), count);
 }
 
 }  // namespace

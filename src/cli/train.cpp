@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -10,13 +11,17 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "bench/explain_attention.h"
 #include "cli/command.h"
 #include "cli/config_args.h"
 #include "cli/engine_options.h"
 #include "cli/train_sample.h"
+#include "cli/train_status.h"
+#include "cli/train_ui.h"
 #include "kernels/kernel_table.h"
 #include "text/tokenizer_json.h"
 #include "train/character_tokenizer.h"
+#include "train/token_file.h"
 #include "train/trainer.h"
 
 namespace strata::cli {
@@ -32,11 +37,9 @@ struct TrainFlags {
   int keep = 1;
   int threads = 0;
   std::string prompt = "\n";
+  int ui = -1;                               // port of the live page; -1: none
   std::map<std::string, std::string> given;  // keys of the configuration, as text
 };
-
-// Keys that change no result: they may differ from the checkpoint's when a run goes on.
-const std::set<std::string> kReportKeys = {"eval-every", "sample-every", "save-every"};
 
 TrainConfig config_of(const TrainFlags& flags) {
   TrainConfig config = preset(flags.preset);
@@ -47,18 +50,22 @@ TrainConfig config_of(const TrainFlags& flags) {
       fail(ErrorCode::invalid_argument, "train: {} has no checkpoint to resume from", flags.out);
     config = read_train_state(*checkpoint).config;
   }
+  const TrainConfig begun = config;
   std::set<std::string> names;
   for (const ConfigKey& key : config_keys()) {
     const auto it = flags.given.find(key.name);
     if (it == flags.given.end()) continue;
     names.insert(key.name);
-    const std::string before = key.get(config);
     key.set(config, it->second);
-    if (checkpoint && kReportKeys.count(key.name) == 0 && key.get(config) != before)
-      fail(ErrorCode::invalid_argument,
-           "train: {} is {}, the run in {} has {}; a run is resumed as it began", key.name,
-           key.get(config), flags.out, before);
   }
+  const std::string note = resolve_dtype(config, isa_level());
+  if (!note.empty()) log_warning("{}", note);
+  if (checkpoint)
+    for (const ConfigKey& key : config_keys())
+      if (key.get(config) != key.get(begun) && !only_reports(begun, key.name))
+        fail(ErrorCode::invalid_argument,
+             "train: {} is {}, the run in {} has {}; a run is resumed as it began", key.name,
+             key.get(config), flags.out, key.get(begun));
   check_config(config, names);
   return config;
 }
@@ -84,55 +91,6 @@ double measure_fma_peak(int threads) {
   return best;
 }
 
-std::string time_text(double seconds) {
-  const auto s = static_cast<int64_t>(seconds);
-  if (s >= 3600) return fmt::format("{}h {:02}m", s / 3600, s / 60 % 60);
-  return s >= 60 ? fmt::format("{}m {:02}s", s / 60, s % 60) : fmt::format("{}s", s);
-}
-
-// One line on stderr: rewritten on a terminal, else one per validation.
-class StatusLine {
- public:
-  StatusLine(bool quiet, double flops_per_token, double peak)
-      : quiet_(quiet),
-        terminal_(isatty(STDERR_FILENO) == 1),
-        flops_per_token_(flops_per_token),
-        peak_(peak) {}
-  ~StatusLine() { end(); }
-
-  void show(const StepReport& r) {
-    const bool validated = std::isfinite(r.validation_loss);
-    if (validated) validation_ = r.validation_loss;
-    if (quiet_) return;
-    const auto now = std::chrono::steady_clock::now();
-    const bool due = terminal_ && now - shown_ > std::chrono::milliseconds(250);
-    if (!validated && !due && r.step != r.steps) return;
-    shown_ = now;
-    std::string line = fmt::format("step {}/{}  loss {:.4f}", r.step, r.steps, r.loss);
-    if (std::isfinite(validation_))
-      line += fmt::format("  val {:.4f}  ppl {:.2f}", validation_, std::exp(validation_));
-    line += fmt::format("  lr {:.2e}  |g| {:.3f}  {:.0f} tok/s  {:.0f} % of FMA peak  {} left",
-                        r.learning_rate, r.gradient_norm, r.tokens_per_second,
-                        100 * r.tokens_per_second * flops_per_token_ / peak_,
-                        time_text(r.seconds_left));
-    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", line,
-               terminal_ ? (validated ? "\033[K\n" : "\033[K") : "\n");
-    open_ = terminal_ && !validated;
-  }
-  // Leaves the line so that others can print.
-  void end() {
-    if (open_) fmt::print(stderr, "\n");
-    open_ = false;
-  }
-
- private:
-  bool quiet_, terminal_;
-  double flops_per_token_, peak_;
-  double validation_ = std::numeric_limits<double>::quiet_NaN();
-  bool open_ = false;
-  std::chrono::steady_clock::time_point shown_;
-};
-
 std::string megabytes(int64_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
 }
@@ -157,11 +115,9 @@ int dry_run(const TrainFlags& flags, Trainer& trainer, double peak) {
     j["trainable"] = cost.trainable;
     j["tokens_per_step"] = cost.tokens_per_step;
     j["flops_per_step"] = step_flops;
-    j["memory"] = {{"parameters", cost.parameter_bytes},
-                   {"gradients", cost.gradient_bytes},
-                   {"optimizer", cost.optimizer_bytes},
-                   {"activations", cost.activation_bytes},
-                   {"total", cost.total_bytes()}};
+    j["memory"] = {{"parameters", cost.parameter_bytes}, {"gradients", cost.gradient_bytes},
+                   {"optimizer", cost.optimizer_bytes},  {"activations", cost.activation_bytes},
+                   {"average", cost.average_bytes},      {"total", cost.total_bytes()}};
     j["seconds_per_step"] = seconds;
     j["tokens_per_second"] = rate;
     j["of_fma_peak"] = share;
@@ -171,10 +127,11 @@ int dry_run(const TrainFlags& flags, Trainer& trainer, double peak) {
   fmt::print("parameters       {} ({} trainable)\n", cost.parameters, cost.trainable);
   fmt::print("a step           {} tokens, {:.2f} GFLOP by 6N\n", cost.tokens_per_step,
              step_flops / 1e9);
-  fmt::print("peak memory      {}: parameters {}, gradients {}, optimizer {}, activations {}\n",
+  fmt::print("peak memory      {}: parameters {}, gradients {}, optimizer {}, activations {}{}\n",
              megabytes(cost.total_bytes()), megabytes(cost.parameter_bytes),
              megabytes(cost.gradient_bytes), megabytes(cost.optimizer_bytes),
-             megabytes(cost.activation_bytes));
+             megabytes(cost.activation_bytes),
+             cost.average_bytes > 0 ? ", averages " + megabytes(cost.average_bytes) : "");
   fmt::print("time of a step   {:.3f} s, {:.0f} tokens/s, {:.0f} % of the FMA peak\n", seconds,
              rate, 100 * share);
   fmt::print("the whole run    {}\n",
@@ -193,15 +150,31 @@ void say_start(const TrainFlags& flags, const TrainConfig& config, const Trainer
   if (trainer.state().step > 0) log_info("going on after step {}", trainer.state().step);
 }
 
+const char* end_word(TrainEnd end) {
+  switch (end) {
+    case TrainEnd::done:
+      return "done";
+    case TrainEnd::no_improvement:
+      return "no_improvement";
+    case TrainEnd::time_is_up:
+      return "time_is_up";
+    case TrainEnd::stopped:
+      return "interrupted";
+  }
+  return "";
+}
+
 int finish(const TrainFlags& flags, Trainer& trainer, TrainEnd end) {
   const TrainState& s = trainer.state();
-  const bool done = end == TrainEnd::done;
-  const double random_windows = done && std::isfinite(s.validation_loss)
+  const bool finished = end == TrainEnd::done || end == TrainEnd::no_improvement;
+  // Of early stopping the best checkpoint is what is left, and not what the trainer holds.
+  const bool best_is_older = s.config.early_stop > 0 && finished && s.best_step != s.step;
+  const double random_windows = finished && !best_is_older && std::isfinite(s.validation_loss)
                                     ? trainer.validate_random_windows()
                                     : std::numeric_limits<double>::quiet_NaN();
   if (flags.global.json) {
     OrderedJson j;
-    j["end"] = done ? "done" : end == TrainEnd::stopped ? "interrupted" : "time_is_up";
+    j["end"] = end_word(end);
     j["step"] = s.step;
     j["steps"] = s.config.steps;
     j["tokens"] = s.tokens;
@@ -210,43 +183,89 @@ int finish(const TrainFlags& flags, Trainer& trainer, TrainEnd end) {
       j["validation_loss"] = s.validation_loss;
       j["perplexity"] = std::exp(s.validation_loss);
     }
+    if (s.config.early_stop > 0 && s.best_step > 0)
+      j["best"] = {{"step", s.best_step}, {"validation_loss", s.best_loss}};
     if (std::isfinite(random_windows)) j["validation_loss_random_windows"] = random_windows;
     j["out"] = flags.out;
     print_json(to_json_text(j));
   } else {
     std::string line = fmt::format("{} after {} of {} steps, {} tokens, {}",
-                                   done                       ? "done"
-                                   : end == TrainEnd::stopped ? "stopped"
-                                                              : "time is up",
+                                   end == TrainEnd::done             ? "done"
+                                   : end == TrainEnd::no_improvement ? "no more improvement"
+                                   : end == TrainEnd::stopped        ? "stopped"
+                                                                     : "time is up",
                                    s.step, s.config.steps, s.tokens, time_text(s.seconds));
     if (std::isfinite(s.validation_loss))
       line += fmt::format("; validation loss {:.4f}", s.validation_loss);
     if (std::isfinite(random_windows))
       line += fmt::format(" ({:.4f} over random windows)", random_windows);
     fmt::print("{}\n", line);
-    fmt::print("{}\n", done ? fmt::format("try: strata run {} -p 'ROMEO:'", flags.out)
-                            : fmt::format("go on with: strata train --data {} --out {} --resume",
-                                          flags.data, flags.out));
+    if (best_is_older)
+      fmt::print("the model is that of step {}, validation loss {:.4f}\n", s.best_step,
+                 s.best_loss);
+    fmt::print("{}\n", finished
+                           ? fmt::format("try: strata run {} -p 'ROMEO:'", flags.out)
+                           : fmt::format("go on with: strata train --data {} --out {} --resume",
+                                         flags.data, flags.out));
   }
   return end == TrainEnd::stopped ? kInterrupted : kDone;
+}
+
+struct PreparedText {
+  std::string tokenizer_json;
+  std::unique_ptr<Tokenizer> tokenizer;
+  TokenData data;
+};
+
+// The text as tokens in OUT/tokens.bin, made once in the life of a run; of a dry run in a file that
+// has no name when this returns.
+PreparedText prepare_text(const TrainFlags& flags, const TrainConfig& config) {
+  if (!flags.dry_run) open_run_folder(flags.out, flags.resume);
+  const TrainingText text(flags.data, stop_if_interrupted);
+  PreparedText p;
+  if (flags.resume)
+    p.tokenizer_json = read_checkpoint_tokenizer(*latest_checkpoint(flags.out));
+  else if (config.tokenizer == "characters")
+    p.tokenizer_json = character_tokenizer_json(text.alphabet());
+  else
+    p.tokenizer_json = read_file(config.tokenizer);
+  p.tokenizer = tokenizer_from_json({"tokenizer.json", p.tokenizer_json, {}, {}, {}});
+  const std::string key = token_file_key(text.hash(), p.tokenizer_json, config.validation_share);
+  std::filesystem::path path = std::filesystem::path(flags.out) / "tokens.bin";
+  std::optional<TokenFile> file;
+  if (flags.resume) file = open_token_file(path);
+  if (file) {
+    if (file->key != key)
+      fail(ErrorCode::invalid_argument,
+           "train: {} is not the text that the run in {} began with ({})", flags.data, flags.out,
+           path.string());
+    p.data = std::move(file->data);
+  } else {
+    if (flags.dry_run)
+      path = std::filesystem::temp_directory_path() / fmt::format("strata-tokens-{}.bin", getpid());
+    const bool visible = !flags.global.quiet && isatty(STDERR_FILENO) == 1;
+    p.data =
+        write_token_file(path, text, *p.tokenizer, config.validation_share, key, [&](double share) {
+          stop_if_interrupted();
+          if (visible) fmt::print(stderr, "\rtokenizing: {:.0f} %\033[K", 100 * share);
+        });
+    if (visible) fmt::print(stderr, "\r\033[K");
+    std::error_code ignored;
+    if (flags.dry_run) std::filesystem::remove(path, ignored);
+  }
+  p.data.check_length(config.validation_share, config.context);
+  return p;
 }
 
 int train_command(const TrainFlags& flags) {
   if (flags.out.empty() && !flags.dry_run)
     fail(ErrorCode::invalid_argument, "train: --out FOLDER is missing (or --dry-run)");
+  if (flags.ui >= 0 && flags.dry_run)
+    fail(ErrorCode::invalid_argument, "train: --dry-run and --ui exclude each other");
   if (flags.resume && flags.dry_run)
     fail(ErrorCode::invalid_argument, "train: --dry-run and --resume exclude each other");
   const TrainConfig config = config_of(flags);
-  const std::string text = read_training_text(flags.data);
-  std::string tokenizer_json;
-  if (flags.resume)
-    tokenizer_json = read_checkpoint_tokenizer(*latest_checkpoint(flags.out));
-  else if (config.tokenizer == "characters")
-    tokenizer_json = character_tokenizer_json(text);
-  else
-    tokenizer_json = read_file(config.tokenizer);
-  const std::unique_ptr<Tokenizer> tokenizer =
-      tokenizer_from_json({"tokenizer.json", tokenizer_json, {}, {}, {}});
+  PreparedText text = prepare_text(flags, config);
 
   TrainerOptions options;
   options.config = config;
@@ -258,23 +277,51 @@ int train_command(const TrainFlags& flags) {
   options.stop = interrupted;
   const double peak = measure_fma_peak(options.threads);
   std::unique_ptr<StatusLine> status;
-  options.on_step = [&](const StepReport& r) { status->show(r); };
+  std::unique_ptr<LivePage> page;
+  Trainer* running = nullptr;
+  options.on_step = [&](const StepReport& r) {
+    status->show(r);
+    if (page) page->add_step(r);
+  };
   options.sample = [&](const Model& model) {
     const std::string sample =
-        sample_text(model, *tokenizer, {.prompt = flags.prompt, .threads = options.threads});
+        sample_text(model, *text.tokenizer, {.prompt = flags.prompt, .threads = options.threads});
     status->end();
     if (!flags.global.quiet) fmt::print(stderr, "--- sample ---\n{}\n--------------\n", sample);
+    if (page) page->add_sample(running->state().step, sample);
     return sample;
   };
-  Trainer trainer(options,
-                  make_token_data(text, *tokenizer, config.validation_share, config.context),
-                  *tokenizer, tokenizer_json);
+  // The same tokens each time, so that pictures can be compared.
+  constexpr int64_t kDrawnTokens = 24;
+  const TokenSpan& source = text.data.validation.empty() ? text.data.train : text.data.validation;
+  std::vector<int32_t> drawn;
+  while (static_cast<int64_t>(drawn.size()) <
+         std::min({source.size(), kDrawnTokens, config.context}))
+    drawn.push_back(source[static_cast<int64_t>(drawn.size())]);
+  options.draw = [&](const Model& model) {
+    const auto layers = explain_all_layers(model, *text.tokenizer, drawn);
+    write_attention_overview(layers, "Attention to the beginning of the validation text",
+                             options.out / "attention_viz.png");
+    if (page) page->set_attention(live_attention(layers, running->state().step));
+  };
+  Trainer trainer(options, std::move(text.data), *text.tokenizer, text.tokenizer_json);
+  running = &trainer;
   status = std::make_unique<StatusLine>(flags.global.quiet, trainer.cost().flops_per_token, peak);
   if (flags.dry_run) return dry_run(flags, trainer, peak);
   say_start(flags, config, trainer);
-  const TrainEnd end = trainer.run();
-  status->end();
-  return finish(flags, trainer, end);
+  if (flags.ui >= 0) {
+    page = open_live_page(flags.ui, flags.out, trainer);
+    log_info("live page: {}", page->url());
+  }
+  try {
+    const TrainEnd end = trainer.run();
+    status->end();
+    if (page) page->end(end_word(end));
+    return finish(flags, trainer, end);
+  } catch (...) {
+    if (page) page->end("failed");
+    throw;
+  }
 }
 
 }  // namespace
@@ -306,6 +353,14 @@ void add_train(CLI::App& app, Run& run) {
   command.add_option("--threads", flags->threads, "threads; 0: every usable core")
       ->check(CLI::Range(0, 1024));
   command.add_option("--prompt", flags->prompt, "what samples begin with");
+  command
+      .add_option(
+          "--ui", flags->ui,
+          "a live page on this machine: curves, samples, attention; 0 or none: any free port")
+      ->expected(0, 1)
+      ->default_str("0")
+      ->type_name("[PORT]")
+      ->check(CLI::Range(0, 65535));
   for (const ConfigKey& key : config_keys())
     command
         .add_option_function<std::string>(

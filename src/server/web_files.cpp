@@ -1,22 +1,8 @@
 #include "server/web_files.h"
 
-// The assembler copies a file into the object as it is: no generated source, no limit of length.
-// STRATA_WEB_..._FILE come from CMakeLists.txt, which also makes this file depend on them.
-#define STRATA_EMBED(name, file)             \
-  __asm__(                                   \
-      ".section .rodata\n"                   \
-      ".balign 16\n"                         \
-      "strata_web_" #name                    \
-      ":\n"                                  \
-      ".incbin \"" file                      \
-      "\"\n"                                 \
-      "strata_web_" #name                    \
-      "_end:\n"                              \
-      ".byte 0\n"                            \
-      ".previous\n");                        \
-  extern "C" const char strata_web_##name[]; \
-  extern "C" const char strata_web_##name##_end[]
+#include "base/embed.h"
 
+// STRATA_WEB_..._FILE come from CMakeLists.txt, which also makes this file depend on them.
 STRATA_EMBED(index, STRATA_WEB_INDEX_FILE);
 STRATA_EMBED(app, STRATA_WEB_APP_FILE);
 STRATA_EMBED(api, STRATA_WEB_API_FILE);

@@ -1,6 +1,7 @@
 #include "train/character_tokenizer.h"
 
 #include <set>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -17,6 +18,11 @@ std::string character_tokenizer_json(std::string_view text) {
     characters.insert(step.code_point);
     at += static_cast<size_t>(step.length);
   }
+  const std::vector<char32_t> ascending(characters.begin(), characters.end());
+  return character_tokenizer_json(ascending);
+}
+
+std::string character_tokenizer_json(std::span<const char32_t> characters) {
   OrderedJson vocabulary = OrderedJson::object();
   int64_t id = 0;
   for (const char32_t c : characters) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,5 +11,7 @@ namespace strata {
 // `text` has no token: encode gives "[UNK]", id = number of characters, which no text of the model
 // has. Throws Error{data_corrupt} naming the byte where the text is no UTF-8.
 std::string character_tokenizer_json(std::string_view text);
+// The same from the characters themselves, ascending.
+std::string character_tokenizer_json(std::span<const char32_t> characters);
 
 }  // namespace strata

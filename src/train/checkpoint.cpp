@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <system_error>
 #include <vector>
@@ -20,6 +21,9 @@ namespace {
 
 constexpr const char* kStepPrefix = "step-";
 constexpr const char* kUnfinishedPrefix = ".unfinished-";
+constexpr const char* kTrainingWeights = "training_weights.safetensors";
+// 2: keys ema, dtype, norms-every and early-stop; format 1 has none of them.
+constexpr int64_t kFormat = 2;
 constexpr const char* kPublished[] = {"config.json", "tokenizer.json", "model.safetensors"};
 
 std::filesystem::path trainer_folder(const std::filesystem::path& out) { return out / "trainer"; }
@@ -49,11 +53,15 @@ std::vector<int64_t> whole_steps(const std::filesystem::path& out) {
 
 std::string state_text(const TrainState& s) {
   OrderedJson j;
-  j["format"] = 1;
+  j["format"] = kFormat;
   j["step"] = s.step;
   j["tokens"] = s.tokens;
   j["seconds"] = s.seconds;
   if (std::isfinite(s.validation_loss)) j["validation_loss"] = s.validation_loss;
+  if (s.best_step > 0)
+    j["best"] = {{"validation_loss", s.best_loss},
+                 {"step", s.best_step},
+                 {"validations_since", s.validations_since_best}};
   j["vocabulary"] = s.vocabulary;
   for (const ConfigKey& key : config_keys()) j["config"][key.name] = key.get(s.config);
   return j.dump(1) + "\n";
@@ -93,6 +101,39 @@ void write_optimizer(const std::filesystem::path& path, const Optimizer& optimiz
   write_safetensors(path, tensors);
 }
 
+void write_training_weights(const std::filesystem::path& path, const ParameterTable& parameters) {
+  std::vector<SafetensorsTensor> tensors;
+  for (const Parameter& p : parameters.all())
+    if (p.trainable())
+      tensors.push_back(
+          {p.name,
+           TensorType::f32,
+           {p.out, p.in},
+           std::as_bytes(std::span<const float>(p.value, static_cast<size_t>(p.size())))});
+  write_safetensors(path, tensors);
+}
+
+// The named tensor's elements.
+void read_tensor(const TensorStore& store, const std::filesystem::path& path,
+                 const std::string& name, std::span<float> values) {
+  const StoredTensor* t = store.find(name);
+  if (t == nullptr || t->type != TensorType::f32 || t->bytes.size() != values.size_bytes())
+    fail(ErrorCode::data_corrupt, "{}: tensor '{}' with {} elements of F32 is not in it",
+         path.string(), name, values.size());
+  std::memcpy(values.data(), t->bytes.data(), t->bytes.size());
+}
+
+// Removes what a killed save left.
+void remove_unfinished(const std::filesystem::path& out) {
+  std::error_code error;
+  std::vector<std::filesystem::path> found;
+  for (const auto& folder : {out, trainer_folder(out)})
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+      if (entry.path().filename().string().rfind(kUnfinishedPrefix, 0) == 0)
+        found.push_back(entry.path());
+  for (const auto& path : found) std::filesystem::remove_all(path, error);
+}
+
 // Removes the folder unless it has got its name.
 class UnfinishedFolder {
  public:
@@ -111,12 +152,10 @@ class UnfinishedFolder {
 
 }  // namespace
 
-void save_checkpoint(const std::filesystem::path& out, const TrainState& state,
-                     const GptConfig& gpt, const ParameterTable& parameters,
-                     const Optimizer& optimizer, const std::string& tokenizer_json, int keep) {
+void save_checkpoint(const std::filesystem::path& out, const CheckpointContent& c, int keep) {
   const std::filesystem::path folder = trainer_folder(out);
-  const std::filesystem::path final_path = folder / step_name(state.step);
-  const std::filesystem::path temporary = folder / (kUnfinishedPrefix + step_name(state.step));
+  const std::filesystem::path final_path = folder / step_name(c.state.step);
+  const std::filesystem::path temporary = folder / (kUnfinishedPrefix + step_name(c.state.step));
   std::error_code error;
   // A run is a function of its configuration: this step's checkpoint can only be the same.
   if (std::filesystem::exists(final_path, error)) return;
@@ -124,21 +163,50 @@ void save_checkpoint(const std::filesystem::path& out, const TrainState& state,
   std::filesystem::create_directories(temporary, error);
   if (error) fail_filesystem(temporary, error);
   UnfinishedFolder guard(temporary);
-  write_gpt_folder(temporary, gpt, parameters, tokenizer_json);
-  write_optimizer(temporary / "optimizer.safetensors", optimizer);
+  {
+    const WeightAverage::InUse averaged(c.average);
+    write_gpt_folder(temporary, c.gpt, c.parameters, c.tokenizer_json);
+  }
+  if (c.average != nullptr) write_training_weights(temporary / kTrainingWeights, c.parameters);
+  write_optimizer(temporary / "optimizer.safetensors", c.optimizer);
   ReplaceFile file(temporary / "state.json");
-  file.write(state_text(state));
-  file.commit();
+  file.write(state_text(c.state));
+  file.commit();  // flushes the folder too, and with it the names of what was written before
   std::filesystem::rename(temporary, final_path, error);
   if (error) fail_filesystem(final_path, error);
   guard.finished();
+  sync_folder(folder);
 
-  for (const char* name : kPublished) publish(final_path, out, name);
+  publish_checkpoint(out, c.state.step);
   std::vector<int64_t> steps = whole_steps(out);
-  while (static_cast<int>(steps.size()) > std::max(keep, 1)) {
-    std::filesystem::remove_all(folder / step_name(steps.front()), error);
-    steps.erase(steps.begin());
-  }
+  steps.resize(steps.size() - std::min(steps.size(), static_cast<size_t>(std::max(keep, 1))));
+  const int64_t best = c.state.config.early_stop > 0 ? c.state.best_step : 0;
+  for (const int64_t step : steps)
+    if (step != best) std::filesystem::remove_all(folder / step_name(step), error);
+}
+
+void publish_checkpoint(const std::filesystem::path& out, int64_t step) {
+  for (const char* name : kPublished) publish(trainer_folder(out) / step_name(step), out, name);
+  // Before older checkpoints are removed: what OUT names stays on the disk.
+  sync_folder(out);
+}
+
+std::optional<std::filesystem::path> open_run_folder(const std::filesystem::path& out,
+                                                     bool resume) {
+  std::error_code error;
+  std::filesystem::create_directories(out, error);
+  if (error)
+    fail(ErrorCode::invalid_argument, "train: {}: cannot be created: {}", out.string(),
+         error.message());
+  remove_unfinished(out);
+  std::optional<std::filesystem::path> checkpoint = latest_checkpoint(out);
+  if (checkpoint && !resume)
+    fail(ErrorCode::invalid_argument,
+         "train: {} has a run already ({}); give --resume or another folder", out.string(),
+         checkpoint->filename().string());
+  if (!checkpoint && resume)
+    fail(ErrorCode::invalid_argument, "train: {} has no checkpoint to resume from", out.string());
+  return checkpoint;
 }
 
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& out) {
@@ -147,30 +215,30 @@ std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::pa
   return trainer_folder(out) / step_name(steps.back());
 }
 
-void remove_unfinished(const std::filesystem::path& out) {
-  std::error_code error;
-  std::vector<std::filesystem::path> found;
-  for (const auto& folder : {out, trainer_folder(out)})
-    for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-      if (entry.path().filename().string().rfind(kUnfinishedPrefix, 0) == 0)
-        found.push_back(entry.path());
-  for (const auto& path : found) std::filesystem::remove_all(path, error);
-}
-
 TrainState read_train_state(const std::filesystem::path& checkpoint) {
   const std::filesystem::path path = checkpoint / "state.json";
   TrainState s;
   try {
     const Json j = parse_json(read_text(path));
-    if (j.at("format") != 1)
-      fail(ErrorCode::unsupported, "{}: format {}, wanted 1", path.string(), j.at("format").dump());
+    const auto format = j.at("format").get<int64_t>();
+    if (format < 1 || format > kFormat)
+      fail(ErrorCode::unsupported, "{}: format {}, wanted 1 to {}", path.string(), format, kFormat);
     s.step = j.at("step").get<int64_t>();
     s.tokens = j.at("tokens").get<int64_t>();
     s.seconds = j.at("seconds").get<double>();
     s.vocabulary = j.at("vocabulary").get<int64_t>();
     if (j.contains("validation_loss")) s.validation_loss = j.at("validation_loss").get<double>();
+    if (j.contains("best")) {
+      const Json& best = j.at("best");
+      s.best_loss = best.at("validation_loss").get<double>();
+      s.best_step = best.at("step").get<int64_t>();
+      s.validations_since_best = best.at("validations_since").get<int64_t>();
+    }
+    static const std::set<std::string> kSinceFormat2 = {"ema", "dtype", "norms-every",
+                                                        "early-stop"};
     for (const ConfigKey& key : config_keys())
-      key.set(s.config, j.at("config").at(key.name).get<std::string>());
+      if (format >= 2 || kSinceFormat2.count(key.name) == 0)
+        key.set(s.config, j.at("config").at(key.name).get<std::string>());
   } catch (const Json::exception& e) {
     fail(ErrorCode::data_corrupt, "{}: {}", path.string(), e.what());
   } catch (const Error& e) {
@@ -187,16 +255,22 @@ std::string read_checkpoint_tokenizer(const std::filesystem::path& checkpoint) {
 void read_optimizer_state(const std::filesystem::path& checkpoint, const Optimizer& optimizer) {
   const std::filesystem::path path = checkpoint / "optimizer.safetensors";
   const auto store = open_safetensors(path);
-  for (const Optimizer::State& s : optimizer.state()) {
-    const StoredTensor* t = store->find(s.name);
-    if (t == nullptr || t->type != TensorType::f32 || t->bytes.size() != s.values.size_bytes())
-      fail(ErrorCode::data_corrupt, "{}: tensor '{}' with {} elements of F32 is not in it",
-           path.string(), s.name, s.values.size());
-    std::memcpy(s.values.data(), t->bytes.data(), t->bytes.size());
-  }
+  for (const Optimizer::State& s : optimizer.state()) read_tensor(*store, path, s.name, s.values);
   if (store->tensors().size() != optimizer.state().size())
     fail(ErrorCode::data_corrupt, "{}: has {} tensors, wanted {}", path.string(),
          store->tensors().size(), optimizer.state().size());
+  store->check_intact();
+}
+
+void read_weights(const std::filesystem::path& checkpoint, const ParameterTable& parameters,
+                  WeightAverage* average) {
+  read_gpt_weights(checkpoint, parameters);
+  if (average == nullptr) return;
+  average->set_to_parameters();
+  const std::filesystem::path path = checkpoint / kTrainingWeights;
+  const auto store = open_safetensors(path);
+  for (const Parameter& p : parameters.all())
+    if (p.trainable()) read_tensor(*store, path, p.name, {p.value, static_cast<size_t>(p.size())});
   store->check_intact();
 }
 

@@ -1,50 +1,23 @@
 #include "train/metrics.h"
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
+#include <span>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/replace_file.h"
+#include "ops/adamw.h"
 
 namespace strata {
 
-Metrics::Metrics(const std::filesystem::path& out, int64_t last_step) : out_(out) {
-  const std::filesystem::path path = out_ / "metrics.jsonl";
-  std::string kept;
-  if (last_step > 0) {
-    std::ifstream old(path);
-    for (std::string line; std::getline(old, line);) {
-      try {
-        // A killed process may have left half a line.
-        if (parse_json(line).at("step").get<int64_t>() > last_step) continue;
-      } catch (const std::exception&) {
-        continue;
-      }
-      take(line);
-      kept += line + "\n";
-    }
-  }
-  ReplaceFile file(path);
-  file.write(kept);
-  file.commit();
-  file_ = std::fopen(path.c_str(), "ae");
-  if (file_ == nullptr)
-    fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", path.string(),
-         std::strerror(errno));
-}
+Metrics::Metrics(const std::filesystem::path& out, int64_t last_step)
+    : out_(out),
+      file_(out_ / "metrics.jsonl", last_step, [this](const Json& line) { take(line); }),
+      norms_(out_ / "norms.jsonl", last_step) {}
 
-Metrics::~Metrics() { std::fclose(file_); }
-
-void Metrics::take(const std::string& line) {
-  const Json j = parse_json(line);
-  const auto step = j.at("step").get<double>();
+void Metrics::take(const Json& line) {
+  const auto step = line.at("step").get<double>();
   const auto put = [&](Line& to, const char* key) {
-    if (!j.contains(key)) return;
-    to.x.push_back(step);
-    to.y.push_back(j.at(key).get<double>());
+    const auto it = line.find(key);
+    if (it != line.end() && it->is_number()) to.add(step, it->get<double>());
   };
   put(training_, "loss");
   put(validation_, "validation_loss");
@@ -65,11 +38,24 @@ void Metrics::add(const StepReport& r) {
     j["tokens_per_second"] = r.tokens_per_second;
   }
   j["tokens"] = r.tokens;
-  const std::string line = to_json_text(j);
-  take(line);
-  if (std::fprintf(file_, "%s\n", line.c_str()) < 0 || std::fflush(file_) != 0)
-    fail(ErrorCode::resource_exhausted, "{}: cannot write: {}", (out_ / "metrics.jsonl").string(),
-         std::strerror(errno));
+  take(Json(j));
+  file_.add(j);
+}
+
+void Metrics::add_norms(int64_t step, const ParameterTable& parameters, const OpContext& context) {
+  const auto norm = [&](const float* x, int64_t n) {
+    const std::span<const float> values(x, static_cast<size_t>(n));
+    return std::sqrt(sum_of_squares(std::span(&values, 1), context));
+  };
+  OrderedJson j;
+  j["step"] = step;
+  OrderedJson& tensors = j["tensors"] = OrderedJson::object();
+  for (const Parameter& p : parameters.all()) {
+    OrderedJson& norms = tensors[p.name];
+    norms["weight"] = norm(p.value, p.size());
+    if (p.trainable()) norms["gradient"] = norm(p.gradient, p.size());
+  }
+  norms_.add(j);
 }
 
 void Metrics::draw(const std::string& title) const {

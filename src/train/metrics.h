@@ -1,13 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <string>
-#include <vector>
 
+#include "ops/context.h"
 #include "report/line_chart.h"
+#include "train/parameters.h"
+#include "train/record_file.h"
 
 namespace strata {
 
@@ -24,28 +25,33 @@ struct StepReport {
   double seconds_left = 0;
 };
 
-// A run's record: OUT/metrics.jsonl, one object a line, and the curves drawn from it. Training
-// losses go in every kEvery steps, validation losses when they are measured.
+// A run's record: OUT/metrics.jsonl, one object a line, and the curves drawn from it;
+// OUT/norms.jsonl with the norms of each tensor. Training losses go in every kEvery steps,
+// validation losses when they are measured.
 class Metrics {
  public:
   static constexpr int64_t kEvery = 10;
 
   // Keeps the lines of steps up to `last_step` of an earlier run (0: none).
   Metrics(const std::filesystem::path& out, int64_t last_step);
-  ~Metrics();
-  Metrics(const Metrics&) = delete;
-  Metrics& operator=(const Metrics&) = delete;
 
   void add(const StepReport& report);
+  // {"step", "tensors": {name: {"weight", "gradient"}}}: norms after the step's update, and of its
+  // gradient before clipping; a frozen tensor has no gradient.
+  void add_norms(int64_t step, const ParameterTable& parameters, const OpContext& context);
   // OUT/loss_curve.png.
   void draw(const std::string& title) const;
 
+  const Line& training() const { return training_; }
+  const Line& validation() const { return validation_; }
+
  private:
-  void take(const std::string& line);
+  void take(const Json& line);
 
   std::filesystem::path out_;
-  std::FILE* file_ = nullptr;
   Line training_{"training", {}, {}}, validation_{"validation", {}, {}};
+  RecordFile file_;
+  RecordFile norms_;
 };
 
 }  // namespace strata

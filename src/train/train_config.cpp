@@ -149,6 +149,9 @@ std::vector<ConfigKey> make_keys() {
       number_key("weight-decay", "decoupled, of matrices", &C::weight_decay),
       number_key("clip", "largest norm of the gradient; 0: no limit", &C::clip),
       number_key("smoothing", "of labels", &C::smoothing),
+      number_key("ema", "decay of the average of weights that is evaluated and saved; 0: none",
+                 &C::ema),
+      text_key("dtype", "of products", &C::dtype, {"f32", "bf16"}),
       number_key("seed", "of weights, batches and dropout", &C::seed),
       text_key("recompute", "what backward computes again", &C::recompute, {"cheap", "blocks"}),
       number_key("eval-every", "steps from one validation to the next", &C::eval_every),
@@ -156,6 +159,10 @@ std::vector<ConfigKey> make_keys() {
                  &C::sample_every),
       number_key("save-every", "steps from one checkpoint to the next; 0: at each validation",
                  &C::save_every),
+      number_key("norms-every", "steps from one record of norms to the next; 0: at each validation",
+                 &C::norms_every),
+      number_key("early-stop", "end after so many validations without improvement; 0: never",
+                 &C::early_stop),
   };
 }
 
@@ -266,7 +273,12 @@ void check_config(const TrainConfig& c, const std::set<std::string>& given) {
   want(c.weight_decay >= 0 && c.clip >= 0, "weight-decay and clip must be at least 0");
   want(c.smoothing >= 0 && c.smoothing < 1, "smoothing must be 0 to below 1");
   want(c.seed >= 0, "seed must be at least 0");
-  want(c.sample_every >= 0 && c.save_every >= 0, "sample-every and save-every must be at least 0");
+  want(c.sample_every >= 0 && c.save_every >= 0 && c.norms_every >= 0,
+       "sample-every, save-every and norms-every must be at least 0");
+  want(c.ema >= 0 && c.ema < 1, "ema must be 0 to below 1");
+  want(c.early_stop >= 0, "early-stop must be at least 0");
+  want(c.early_stop == 0 || c.validation_share > 0,
+       "early-stop needs a validation text; validation-share is 0");
   want(c.rope_base > 1, "rope-base must be above 1");
 
   const auto unused = [&](const char* key, bool used, const std::string& because) {
@@ -281,6 +293,20 @@ void check_config(const TrainConfig& c, const std::set<std::string>& given) {
   unused("min-lr", c.schedule != "constant", "schedule constant");
   unused("decay-share", c.schedule == "wsd", "schedule " + c.schedule);
   unused("rope-base", c.positions == "rotary", "positions " + c.positions);
+}
+
+std::string resolve_dtype(TrainConfig& config, IsaLevel level) {
+  if (config.dtype != "bf16") return "";
+  config.dtype = "f32";
+  return fmt::format(
+      "dtype bf16: level {} has no products of bf16 numbers; training computes in f32, which is "
+      "exact where bf16 rounds",
+      isa_level_name(level));
+}
+
+bool only_reports(const TrainConfig& config, std::string_view key) {
+  if (key == "eval-every") return config.early_stop == 0;  // else it decides where the run ends
+  return key == "sample-every" || key == "save-every" || key == "norms-every";
 }
 
 GptConfig gpt_config(const TrainConfig& c, int64_t vocabulary) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/cpu.h"
 #include "train/gpt_model.h"
 #include "train/optimizer.h"
 #include "train/schedule.h"
@@ -51,12 +52,16 @@ struct TrainConfig {
   double weight_decay = 0.1;
   double clip = 1;
   double smoothing = 0;
+  double ema = 0;             // decay of averaged weights; 0: none
+  std::string dtype = "f32";  // of products
   int64_t seed = 1337;
   std::string recompute = "cheap";
   // Reports.
   int64_t eval_every = 100;
   int64_t sample_every = 0;
-  int64_t save_every = 0;  // 0: at each evaluation
+  int64_t save_every = 0;   // 0: at each evaluation
+  int64_t norms_every = 0;  // 0: at each evaluation
+  int64_t early_stop = 0;   // evaluations without improvement; 0: never
 };
 
 // One key as text, for flags, TOML files and checkpoints.
@@ -77,6 +82,13 @@ std::vector<std::string> preset_names();
 // Throws Error{invalid_argument} for values that cannot be, and for keys of `given` that nothing
 // reads as the others are set (momentum with adamw).
 void check_config(const TrainConfig& config, const std::set<std::string>& given);
+
+// bf16 products become f32 where this level has none; returns the note that says so, "" where there
+// is nothing to say.
+std::string resolve_dtype(TrainConfig& config, IsaLevel level);
+
+// The keys that change no result, so that they may differ when a run goes on.
+bool only_reports(const TrainConfig& config, std::string_view key);
 
 GptConfig gpt_config(const TrainConfig& config, int64_t vocabulary);
 Schedule schedule_of(const TrainConfig& config);

@@ -3,9 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "text/tokenizer_json.h"
-#include "train/character_tokenizer.h"
-#include "train/token_data.h"
 
 namespace strata {
 namespace {
@@ -65,76 +62,25 @@ TEST(TrainConfig, WhatCannotBeOrIsNotReadIsRefused) {
             "train: hidden = 30 is no multiple of heads = 4");
 }
 
-// ---- data
-// ----------------------------------------------------------------------------------------
-
-std::unique_ptr<Tokenizer> character_tokenizer(const std::string& text) {
-  return tokenizer_from_json({"test", character_tokenizer_json(text), {}, {}, {}});
+TEST(TrainConfig, Bf16BecomesF32WithANote) {
+  TrainConfig c;
+  EXPECT_EQ(resolve_dtype(c, IsaLevel::avx2), "");
+  c.dtype = "bf16";
+  EXPECT_EQ(resolve_dtype(c, IsaLevel::avx2).rfind("dtype bf16: level avx2 has no products of", 0),
+            0u);
+  EXPECT_EQ(c.dtype, "f32");
 }
 
-TEST(CharacterTokenizer, OneTokenACharacterInOrderOfCodePoints) {
-  const std::string text = "b\na é🙂b";
-  const auto tokenizer = character_tokenizer(text);
-  EXPECT_EQ(tokenizer->vocabulary_size(), 7);  // \n, blank, a, b, e acute, smile, [UNK]
-  const std::vector<int32_t> ids = tokenizer->encode(text, {ControlText::as_text, false});
-  EXPECT_EQ(ids, (std::vector<int32_t>{3, 0, 2, 1, 4, 5, 3}));
-  EXPECT_EQ(tokenizer->decode(ids), text);
-  EXPECT_EQ(message([] { character_tokenizer_json("ab\xff"); }),
-            "characters: byte 2 of the text is no UTF-8");
-}
-
-TEST(TokenData, TheLastPartIsForValidationAndScoredWhole) {
-  const std::string text = "abcdefghijklmnopqrstuvwxyzabcdefghijklmn";  // 40
-  const auto tokenizer = character_tokenizer(text);
-  const TokenData data = make_token_data(text, *tokenizer, 0.25, 4);
-  EXPECT_EQ(data.train.size(), 30u);
-  EXPECT_EQ(data.validation.size(), 10u);
-  EXPECT_EQ(whole_windows(data.validation, 4), 3);
-  TokenBatch batch;
-  for (int i = 0; i < 3; ++i) add_whole_window(data.validation, 4, i, batch);
-  ASSERT_EQ(batch.size(), 9);  // all but the first are targets, once
-  for (int i = 0; i < 9; ++i)
-    EXPECT_EQ(batch.targets()[i], data.validation[static_cast<size_t>(i) + 1]) << i;
-  EXPECT_EQ(batch.batch().sequences.back().rows, 1);
-}
-
-TEST(TokenData, WindowsDependOnSeedAndNumberAlone) {
-  const std::vector<int32_t> tokens = [] {
-    std::vector<int32_t> t(1000);
-    for (size_t i = 0; i < t.size(); ++i) t[i] = static_cast<int32_t>(i);
-    return t;
-  }();
-  TokenBatch a, b, c;
-  draw_windows(tokens, 8, 5, 7, 3, a);
-  draw_windows(tokens, 8, 5, 7, 4, b);
-  draw_windows(tokens, 8, 5, 7, 3, c);
-  const auto first = [](const TokenBatch& batch) {
-    return std::vector<int32_t>(batch.batch().tokens.begin(), batch.batch().tokens.end());
-  };
-  EXPECT_EQ(first(a), first(c));
-  EXPECT_NE(first(a), first(b));
-  for (int i = 0; i < 40; ++i) EXPECT_EQ(a.targets()[i], first(a)[static_cast<size_t>(i)] + 1);
-  // Both ends are drawn.
-  int32_t least = 1000, most = 0;
-  for (int i = 0; i < 3000; ++i) {
-    draw_windows(tokens, 8, 1, 7, i, a);
-    least = std::min(least, first(a)[0]);
-    most = std::max(most, a.targets()[7]);
-  }
-  EXPECT_EQ(least, 0);
-  EXPECT_EQ(most, 999);
-}
-
-TEST(TokenData, BadTextsAreNamed) {
-  const auto tokenizer = character_tokenizer("abc");
-  EXPECT_EQ(message([&] { make_token_data("abcabcabxab", *tokenizer, 0.1, 4); }),
-            "train: the character 'x' at byte 8 is not in the tokenizer's vocabulary; use a "
-            "tokenizer made from this text");
-  EXPECT_EQ(message([&] { make_token_data("abcab", *tokenizer, 0.1, 4); }),
-            "train: the training text has 4 tokens, wanted at least 5 (context 4); give more text "
-            "or a smaller context");
-  EXPECT_EQ(message([&] { read_training_text("no/such/file.txt"); }),
-            "train: no/such/file.txt: cannot be read");
+TEST(TrainConfig, WhatDecidesTheEndOfARunIsNoReport) {
+  TrainConfig c;
+  EXPECT_TRUE(only_reports(c, "eval-every"));
+  EXPECT_TRUE(only_reports(c, "norms-every"));
+  EXPECT_FALSE(only_reports(c, "ema"));
+  c.early_stop = 3;
+  EXPECT_FALSE(only_reports(c, "eval-every"));
+  c.validation_share = 0;
+  EXPECT_EQ(message([&] { check_config(c, {}); }),
+            "train: early-stop needs a validation text; validation-share is 0");
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "kernels/kernel_table.h"
 #include "ops/adamw.h"
-#include "train/gpt_folder.h"
 
 namespace strata {
 namespace {
@@ -45,22 +44,7 @@ Trainer::Trainer(const TrainerOptions& options, TokenData data, const Tokenizer&
   state_.config = options_.config;
   state_.vocabulary = tokenizer.vocabulary_size();
   std::optional<std::filesystem::path> checkpoint;
-  if (!options_.out.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(options_.out, error);
-    if (error)
-      fail(ErrorCode::invalid_argument, "train: {}: cannot be created: {}", options_.out.string(),
-           error.message());
-    remove_unfinished(options_.out);
-    checkpoint = latest_checkpoint(options_.out);
-    if (checkpoint && !options_.resume)
-      fail(ErrorCode::invalid_argument,
-           "train: {} has a run already ({}); give --resume or another folder",
-           options_.out.string(), checkpoint->filename().string());
-    if (!checkpoint && options_.resume)
-      fail(ErrorCode::invalid_argument, "train: {} has no checkpoint to resume from",
-           options_.out.string());
-  }
+  if (!options_.out.empty()) checkpoint = open_run_folder(options_.out, options_.resume);
   if (checkpoint) {
     state_ = read_train_state(*checkpoint);
     state_.config = options_.config;
@@ -76,8 +60,9 @@ Trainer::Trainer(const TrainerOptions& options, TokenData data, const Tokenizer&
   pass_ = std::make_unique<TrainPass>(model_->transformer, *parameters_, c.context, pass_options(c),
                                       context_);
   optimizer_ = std::make_unique<Optimizer>(*parameters_, optimizer_options(c), context_);
+  if (c.ema > 0) average_ = std::make_unique<WeightAverage>(*parameters_, c.ema, context_);
   if (checkpoint) {
-    read_gpt_weights(*checkpoint, *parameters_);
+    read_weights(*checkpoint, *parameters_, average_.get());
     read_optimizer_state(*checkpoint, *optimizer_);
   }
   if (!options_.out.empty()) metrics_ = std::make_unique<Metrics>(options_.out, state_.step);
@@ -97,6 +82,7 @@ TrainCost Trainer::cost() {
   cost.parameter_bytes = cost.parameters * 4;
   cost.gradient_bytes = cost.trainable * 4;
   cost.optimizer_bytes = static_cast<int64_t>(optimizer_->held_bytes());
+  cost.average_bytes = average_ == nullptr ? 0 : static_cast<int64_t>(average_->held_bytes());
   cost.activation_bytes = pass_->activation_bytes(c.batch * c.context, true);
   return cost;
 }
@@ -140,6 +126,7 @@ Trainer::StepResult Trainer::step() {
   optimizer_->step(state_.step + 1, result.learning_rate,
                    clip_factor(result.gradient_norm, c.clip));
   ++state_.step;
+  if (average_ != nullptr) average_->add(state_.step);
   state_.tokens += tokens;
   return result;
 }
@@ -147,6 +134,7 @@ Trainer::StepResult Trainer::step() {
 double Trainer::step_once() { return step().loss; }
 
 double Trainer::mean_loss(const std::function<bool(TokenBatch&)>& next) {
+  const WeightAverage::InUse averaged(average_.get());
   CrossEntropyLoss total;
   for (batch_.clear(); next(batch_); batch_.clear()) {
     const CrossEntropyLoss part = pass_->forward({batch_.batch(), batch_.targets()});
@@ -170,7 +158,7 @@ double Trainer::validate() {
 double Trainer::validate_random_windows() {
   const TrainConfig& c = state_.config;
   const int64_t windows = whole_windows(data_.validation, c.context);
-  if (static_cast<int64_t>(data_.validation.size()) <= c.context) return validate();
+  if (data_.validation.size() <= c.context) return validate();
   int64_t at = 0;
   return mean_loss([&](TokenBatch& batch) {
     if (at * c.batch >= windows) return false;
@@ -183,7 +171,9 @@ double Trainer::validate_random_windows() {
 
 void Trainer::save() {
   if (options_.out.empty()) return;
-  save_checkpoint(options_.out, state_, gpt_, *parameters_, *optimizer_, tokenizer_json_,
+  data_.check_intact();
+  save_checkpoint(options_.out,
+                  {state_, gpt_, *parameters_, *optimizer_, average_.get(), tokenizer_json_},
                   options_.keep);
   metrics_->draw(
       fmt::format("{} parameters, {} tokens a step", cost().parameters, cost().tokens_per_step));
@@ -205,20 +195,53 @@ void Trainer::report_and_save(const StepResult& result, double seconds, int64_t 
       seconds / static_cast<double>(steps_run) * static_cast<double>(c.steps - state_.step);
   if (metrics_ != nullptr) metrics_->add(report);
   const bool validation = (state_.step % c.eval_every == 0 || last) && !data_.validation.empty();
+  bool best = false;
   if (validation) {
-    state_.validation_loss = report.validation_loss = validate();
+    report.validation_loss = validate();
+    best = take_validation(report.validation_loss);
     if (metrics_ != nullptr) metrics_->add(report);
   }
+  const int64_t norms_every = c.norms_every > 0 ? c.norms_every : c.eval_every;
+  if (metrics_ != nullptr && (state_.step % norms_every == 0 || last))
+    metrics_->add_norms(state_.step, *parameters_, context_);
   if (options_.on_step) options_.on_step(report);
-  if (options_.sample && (last || (c.sample_every > 0 && state_.step % c.sample_every == 0))) {
-    const std::string text = options_.sample(*model_);
-    if (!options_.out.empty()) {
-      std::ofstream file(options_.out / "samples.txt", std::ios::app);
-      file << "=== step " << state_.step << "\n" << text << "\n";
+  const bool sample = last || (c.sample_every > 0 && state_.step % c.sample_every == 0);
+  {
+    const WeightAverage::InUse averaged(average_.get());
+    if (options_.draw && validation) options_.draw(*model_);
+    if (options_.sample && sample) {
+      const std::string text = options_.sample(*model_);
+      if (!options_.out.empty()) {
+        std::ofstream file(options_.out / "samples.txt", std::ios::app);
+        file << "=== step " << state_.step << "\n" << text << "\n";
+      }
     }
   }
   const int64_t every = c.save_every > 0 ? c.save_every : c.eval_every;
-  if (state_.step % every == 0 || last) save();
+  const bool kept_as_best = best && c.early_stop > 0;
+  if (state_.step % every == 0 || last || kept_as_best || nothing_improves()) save();
+}
+
+bool Trainer::take_validation(double loss) {
+  state_.validation_loss = loss;
+  if (!std::isfinite(loss) || (state_.best_step > 0 && loss >= state_.best_loss)) {
+    ++state_.validations_since_best;
+    return false;
+  }
+  state_.best_loss = loss;
+  state_.best_step = state_.step;
+  state_.validations_since_best = 0;
+  return true;
+}
+
+bool Trainer::nothing_improves() const {
+  const int64_t limit = state_.config.early_stop;
+  return limit > 0 && state_.validations_since_best >= limit;
+}
+
+void Trainer::publish_best() {
+  if (state_.config.early_stop > 0 && state_.best_step > 0 && !options_.out.empty())
+    publish_checkpoint(options_.out, state_.best_step);
 }
 
 TrainEnd Trainer::run() {
@@ -226,7 +249,7 @@ TrainEnd Trainer::run() {
   const Clock::time_point begin = Clock::now();
   const double seconds_before = state_.seconds;
   double training_seconds = 0;
-  for (int64_t steps_run = 0; state_.step < c.steps;) {
+  for (int64_t steps_run = 0; state_.step < c.steps && !nothing_improves();) {
     const Clock::time_point step_begin = Clock::now();
     const StepResult result = step();
     training_seconds += seconds_since(step_begin);
@@ -234,12 +257,13 @@ TrainEnd Trainer::run() {
     report_and_save(result, training_seconds, ++steps_run);
     const bool stopped = options_.stop && options_.stop();
     const bool late = options_.max_minutes > 0 && seconds_since(begin) >= 60 * options_.max_minutes;
-    if (state_.step < c.steps && (stopped || late)) {
+    if (state_.step < c.steps && !nothing_improves() && (stopped || late)) {
       save();
       return stopped ? TrainEnd::stopped : TrainEnd::time_is_up;
     }
   }
-  return TrainEnd::done;
+  publish_best();
+  return nothing_improves() ? TrainEnd::no_improvement : TrainEnd::done;
 }
 
 }  // namespace strata

@@ -29,9 +29,11 @@ struct TrainerOptions {
   std::function<void(const StepReport&)> on_step;
   // A text of the model as it is; empty: no samples.
   std::function<std::string(const Model&)> sample;
+  // At each validation: pictures of the model as it is.
+  std::function<void(const Model&)> draw;
 };
 
-enum class TrainEnd : uint8_t { done, time_is_up, stopped };
+enum class TrainEnd : uint8_t { done, no_improvement, time_is_up, stopped };
 
 // What a run of steps costs, before it is run.
 struct TrainCost {
@@ -41,8 +43,9 @@ struct TrainCost {
   // By 6 N: all parameters but tables of positions, forward and backward, without attention.
   double flops_per_token = 0;
   int64_t parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0, activation_bytes = 0;
+  int64_t average_bytes = 0;
   int64_t total_bytes() const {
-    return parameter_bytes + gradient_bytes + optimizer_bytes + activation_bytes;
+    return parameter_bytes + gradient_bytes + optimizer_bytes + activation_bytes + average_bytes;
   }
 };
 
@@ -56,14 +59,16 @@ class Trainer {
           std::string tokenizer_json);
 
   TrainCost cost();
-  // Runs to the last step, or until time is up or somebody stops it; writes a checkpoint at the end
-  // of each. Throws Error{internal} when loss or gradient are not finite: step and tensor are
-  // named, the last good checkpoint stays.
+  // Runs to the last step, or until nothing improves, time is up or somebody stops it; writes a
+  // checkpoint at the end of each. With early stopping OUT's model is the best one then. Throws
+  // Error{internal} when loss or gradient are not finite: step and tensor are named, the last good
+  // checkpoint stays.
   TrainEnd run();
   // One step; no reports, no files. Returns the mean loss.
   double step_once();
 
-  // Mean loss over all validation tokens but the first, in windows that do not overlap.
+  // With averaged weights, if there are any: mean loss over all validation tokens but the first, in
+  // windows that do not overlap.
   double validate();
   // nanoGPT's estimator: the mean over random windows of the validation text, as many as there are
   // whole ones.
@@ -72,6 +77,7 @@ class Trainer {
   const TrainState& state() const { return state_; }
   const Model& model() const { return *model_; }
   const ParameterTable& parameters() const { return *parameters_; }
+  const Metrics* metrics() const { return metrics_.get(); }  // nullptr where nothing is written
 
  private:
   struct StepResult {
@@ -83,6 +89,10 @@ class Trainer {
   [[noreturn]] void fail_not_finite(double loss) const;
   double mean_loss(const std::function<bool(TokenBatch&)>& next);
   void report_and_save(const StepResult& result, double seconds, int64_t steps_run);
+  // Whether the loss is the lowest so far.
+  bool take_validation(double loss);
+  bool nothing_improves() const;
+  void publish_best();
   void save();
 
   TrainerOptions options_;
@@ -96,6 +106,7 @@ class Trainer {
   std::unique_ptr<ParameterTable> parameters_;
   std::unique_ptr<TrainPass> pass_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<WeightAverage> average_;  // nullptr: none
   std::unique_ptr<Metrics> metrics_;
   TokenBatch batch_;
 };

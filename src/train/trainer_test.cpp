@@ -18,6 +18,7 @@
 #include "model/test_models.h"
 #include "text/tokenizer_json.h"
 #include "train/character_tokenizer.h"
+#include "train/gpt_folder.h"
 
 namespace strata {
 namespace {
@@ -233,6 +234,153 @@ TEST(Trainer, KeepsAsManyCheckpointsAsAsked) {
     names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
   EXPECT_EQ(names, (std::vector<std::string>{"step-00000020", "step-00000030"}));
+}
+
+// The average by its definition, in f64, from the weights after each step.
+TEST(Trainer, TheAverageOfWeightsIsEvaluatedAndSaved) {
+  const testing::TemporaryFolder folder;
+  TrainerOptions o = in("");
+  o.config.ema = 0.8;
+  TrainRun run(o);
+  std::vector<double> average(run.weights().size(), 0.0);
+  for (int step = 1; step <= o.config.steps; ++step) {
+    run.trainer->step_once();
+    const std::vector<float> w = run.weights();
+    for (size_t i = 0; i < w.size(); ++i) average[i] = 0.8 * average[i] + 0.2 * double{w[i]};
+  }
+  for (double& a : average) a /= 1 - std::pow(0.8, static_cast<double>(o.config.steps));
+
+  o.out = folder.path();
+  TrainRun saved(o);
+  double validation = 0;
+  EXPECT_EQ(saved.trainer->run(), TrainEnd::done);
+  validation = saved.trainer->state().validation_loss;
+  EXPECT_EQ(saved.weights(), run.weights());  // training itself is what it was
+  read_gpt_weights(folder.path(), saved.trainer->parameters());
+  const std::vector<float> written = saved.weights();
+  double largest = 0;
+  for (size_t i = 0; i < written.size(); ++i)
+    largest = std::max(largest, std::abs(double{written[i]} - average[i]));
+  EXPECT_LT(largest, 1e-6);
+  EXPECT_NE(written, run.weights());
+
+  // What was evaluated is what was saved.
+  TrainerOptions plain = in("");
+  TrainRun other(plain);
+  read_gpt_weights(folder.path(), other.trainer->parameters());
+  EXPECT_NEAR(other.trainer->validate(), validation, 1e-12);
+}
+
+TEST(Trainer, ARunWithAveragesGoesOnBitForBit) {
+  const testing::TemporaryFolder whole_folder, folder;
+  TrainerOptions o = in(whole_folder.path());
+  o.config.ema = 0.9;
+  TrainRun whole(o);
+  whole.trainer->run();
+  o.out = folder.path();
+  int steps = 0;
+  o.stop = [&] { return ++steps == 13; };
+  EXPECT_EQ(TrainRun(o).trainer->run(), TrainEnd::stopped);
+  o.stop = {};
+  o.resume = true;
+  TrainRun last(o);
+  EXPECT_EQ(last.trainer->run(), TrainEnd::done);
+  EXPECT_EQ(last.weights(), whole.weights());
+  for (const char* file : {"model.safetensors", "norms.jsonl"})
+    EXPECT_EQ(content(folder.path() / file), content(whole_folder.path() / file)) << file;
+}
+
+// The rate is far too high from the start, so that the loss soon gets worse.
+TEST(Trainer, StopsWhenNothingImprovesAndLeavesTheBest) {
+  const testing::TemporaryFolder folder, whole_folder;
+  TrainerOptions o = in(folder.path());
+  o.config.steps = 200;
+  o.config.lr = 0.3;
+  o.config.min_lr = 0.3;
+  o.config.eval_every = 2;
+  o.config.early_stop = 3;
+  std::vector<double> losses;
+  o.on_step = [&](const StepReport& r) {
+    if (std::isfinite(r.validation_loss)) losses.push_back(r.validation_loss);
+  };
+  TrainRun run(o);
+  EXPECT_EQ(run.trainer->run(), TrainEnd::no_improvement);
+  const TrainState& s = run.trainer->state();
+  ASSERT_LT(s.step, 200);
+  const auto best = std::min_element(losses.begin(), losses.end());
+  EXPECT_EQ(losses.end() - best, 4);  // the best and three after it
+  EXPECT_EQ(s.best_loss, *best);
+  EXPECT_EQ(s.best_step, 2 * (best - losses.begin() + 1));
+  TrainRun other(in(""));
+  read_gpt_weights(folder.path(), other.trainer->parameters());
+  EXPECT_NEAR(other.trainer->validate(), *best, 1e-12);
+
+  // In pieces it ends at the same place; once it has ended it has.
+  o.out = whole_folder.path();
+  o.on_step = {};
+  o.stop = [&, steps = 0]() mutable { return ++steps == 3; };
+  EXPECT_EQ(TrainRun(o).trainer->run(), TrainEnd::stopped);
+  o.stop = {};
+  o.resume = true;
+  for (int again = 0; again < 2; ++again) {
+    TrainRun pieces(o);
+    EXPECT_EQ(pieces.trainer->run(), TrainEnd::no_improvement);
+    EXPECT_EQ(pieces.trainer->state().step, s.step);
+    EXPECT_EQ(pieces.weights(), run.weights());
+  }
+  EXPECT_EQ(content(folder.path() / "model.safetensors"),
+            content(whole_folder.path() / "model.safetensors"));
+}
+
+TEST(Trainer, RecordsTheNormsOfEachTensor) {
+  const testing::TemporaryFolder folder;
+  TrainerOptions o = in(folder.path());
+  o.config.norms_every = 15;
+  o.config.clip = 0;
+  o.config.positions = "sinusoidal";
+  double gradient_norm = 0;
+  o.on_step = [&](const StepReport& r) { gradient_norm = r.gradient_norm; };
+  TrainRun run(o);
+  run.trainer->run();
+  std::ifstream file(folder.path() / "norms.jsonl");
+  std::vector<Json> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(parse_json(line));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].at("step"), 15);
+  const Json& tensors = lines[1].at("tensors");
+  double sum = 0;
+  for (const Parameter& p : run.trainer->parameters().all()) {
+    double squares = 0;
+    for (int64_t i = 0; i < p.size(); ++i) squares += double{p.value[i]} * double{p.value[i]};
+    // The kernel's partial sums are f32: 20 of its roundings (train_rows.h).
+    EXPECT_NEAR(tensors.at(p.name).at("weight").get<double>(), std::sqrt(squares),
+                1e-6 * std::sqrt(squares))
+        << p.name;
+    ASSERT_EQ(tensors.at(p.name).contains("gradient"), p.name != "position_embd.weight") << p.name;
+    if (p.trainable()) sum += std::pow(tensors.at(p.name).at("gradient").get<double>(), 2);
+  }
+  // Together they are the norm that the metrics have.
+  EXPECT_NEAR(std::sqrt(sum), gradient_norm, 1e-6 * gradient_norm);
+}
+
+// Checkpoints of format 1 know nothing of averages and early stopping.
+TEST(Trainer, ACheckpointOfFormat1IsRead) {
+  const testing::TemporaryFolder folder;
+  TrainRun(in(folder.path())).trainer->run();
+  const std::filesystem::path path = *latest_checkpoint(folder.path()) / "state.json";
+  Json state = parse_json(content(path));
+  state["format"] = 1;
+  for (const char* key : {"ema", "dtype", "norms-every", "early-stop"}) state["config"].erase(key);
+  state.erase("best");
+  std::ofstream(path) << state;
+  EXPECT_EQ(read_train_state(path.parent_path()).step, 30);
+  EXPECT_EQ(read_train_state(path.parent_path()).config.ema, 0);
+  state["format"] = 2;
+  std::ofstream(path) << state;
+  EXPECT_THROW(read_train_state(path.parent_path()), Error);
+  state["format"] = 3;
+  std::ofstream(path) << state;
+  EXPECT_THROW(read_train_state(path.parent_path()), Error);
 }
 
 template <typename Fn>

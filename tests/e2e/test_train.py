@@ -1,5 +1,6 @@
 """strata train: from a text to a model that the other commands take; interruptions; what is refused."""
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -127,3 +128,75 @@ def test_a_run_is_resumed_as_it_began(strata, data, tmp_path):
     assert again.returncode == 2 and "has a run already" in again.stderr
     other = run(strata, "train", "--data", data, "--out", tmp_path / "gpt", "--resume", "--lr", 0.5)
     assert other.returncode == 2 and "a run is resumed as it began" in other.stderr
+
+
+def test_averaged_weights_early_stopping_and_the_record(strata, data, tmp_path):
+    plain = train(strata, data, tmp_path / "plain")
+    averaged = train(strata, data, tmp_path / "averaged", "--ema", 0.9, "--norms-every", 30)
+    assert weights(tmp_path / "plain") != weights(tmp_path / "averaged") and averaged["validation_loss"] != plain["validation_loss"]
+    # What is saved loads as any model does, and scores what the run said.
+    done = run(strata, "run", tmp_path / "averaged", "-p", "the c", "--max-tokens", 4, "--json")
+    assert done.returncode == 0, done.stderr
+    norms = [json.loads(line) for line in (tmp_path / "averaged/norms.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in norms] == [30, 60]
+    assert all(n["weight"] > 0 and n["gradient"] > 0 for name, n in norms[1]["tensors"].items() if not name.endswith("k.bias"))
+    assert (tmp_path / "plain/attention_viz.png").read_bytes().startswith(b"\x89PNG")
+
+    stopped = train(strata, data, tmp_path / "stopped", "--lr", 0.5, "--min-lr", 0.5, "--eval-every", 2, "--early-stop", 2)
+    assert stopped["end"] == "no_improvement" and stopped["step"] == stopped["best"]["step"] + 4 < 60
+    lines = [json.loads(line) for line in (tmp_path / "stopped/metrics.jsonl").read_text().splitlines()]
+    assert stopped["best"]["validation_loss"] == min(line["validation_loss"] for line in lines if "validation_loss" in line)
+    best = tmp_path / f"stopped/trainer/step-{stopped['best']['step']:08}"
+    assert weights(best) == weights(tmp_path / "stopped")
+    other = run(strata, "train", "--data", data, "--out", tmp_path / "stopped", "--resume", "--eval-every", 3)
+    assert other.returncode == 2 and "a run is resumed as it began" in other.stderr
+
+
+def test_bf16_is_said_to_be_f32_where_there_is_none(strata, data, tmp_path):
+    done = run(strata, "train", "--data", data, "--out", tmp_path / "gpt", *small("--steps", 2, "--warmup", 0), "--dtype", "bf16")
+    assert done.returncode == 0 and "dtype bf16: level " in done.stderr and "f32" in done.stderr
+    assert json.loads((tmp_path / "gpt/trainer/step-00000002/state.json").read_text())["config"]["dtype"] == "f32"
+    # So a run that was asked for bf16 goes on with or without the word.
+    assert run(strata, "train", "--data", data, "--out", tmp_path / "gpt", "--resume", "--dtype", "bf16").returncode == 0
+
+
+def test_tokens_are_made_once_and_of_this_text(strata, data, tmp_path):
+    train(strata, data, tmp_path / "gpt", "--steps", 20)
+    tokens = tmp_path / "gpt/tokens.bin"
+    assert tokens.stat().st_size == 2 * len(TEXT) + 128
+    made = tokens.stat().st_mtime_ns
+    # A run that is killed before its end goes on from the same file, and with no other text.
+    done = subprocess.run([str(a) for a in [strata, "train", "--data", data, "--out", tmp_path / "short", *small("--steps", 40), "--max-minutes", 1e-9]])
+    assert done.returncode == 0
+    (tmp_path / "other.txt").write_text(TEXT.replace("cat", "tac"))
+    other = run(strata, "train", "--data", tmp_path / "other.txt", "--out", tmp_path / "short", "--resume")
+    assert other.returncode == 2 and "is not the text that the run in" in other.stderr
+    (tmp_path / "short/tokens.bin").write_bytes(b"no")
+    broken = run(strata, "train", "--data", data, "--out", tmp_path / "short", "--resume")
+    assert broken.returncode == 3 and "is no token file; remove it and it is made again" in broken.stderr
+    (tmp_path / "short/tokens.bin").unlink()
+    assert run(strata, "train", "--data", data, "--out", tmp_path / "short", "--resume").returncode == 0
+    # A folder is its files in order of their names.
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/2.txt").write_text(TEXT[100:])
+    (tmp_path / "texts/1.txt").write_text(TEXT[:100])
+    train(strata, tmp_path / "texts", tmp_path / "folder", "--steps", 20)
+    assert weights(tmp_path / "folder") == weights(tmp_path / "gpt") and tokens.stat().st_mtime_ns == made
+
+
+def peak_kilobytes(*command):
+    process = subprocess.Popen([str(a) for a in command], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss
+
+
+def test_memory_does_not_grow_with_the_text(strata, data, tmp_path):
+    """As text and ids of 4 bytes, 60 MB would be 300 MB. The file of tokens is mapped, and little of it is touched."""
+    large = tmp_path / "large.txt"
+    large.write_text(TEXT * (60_000_000 // len(TEXT)))
+    options = [*small("--steps", 2, "--warmup", 0), "--validation-share", 1e-5, "--quiet"]
+    peaks = [peak_kilobytes(strata, "train", "--data", text, "--out", tmp_path / f"gpt{i}", *options)
+             for i, text in enumerate([tmp_path / "medium.txt", large]) if text.exists() or text.write_text(TEXT * (10_000_000 // len(TEXT)))]
+    assert peaks[1] < peaks[0] + 20_000, peaks
