@@ -122,6 +122,7 @@ int online_softmax_command(const ExplainFlags& flags) {
 struct NextToken {
   std::string text;
   double logit = 0;
+  bool in_prompt = false;
 };
 
 // Logits of the token after the prompt, best first.
@@ -144,20 +145,30 @@ std::vector<NextToken> next_tokens(const ExplainFlags& flags, size_t& vocabulary
   vocabulary = order.size();
   std::vector<NextToken> tokens;
   for (const auto& [negative, id] : order)
-    tokens.push_back({to_json_text(Json(tokenizer->token_bytes(id, false, true))), -negative});
+    tokens.push_back({to_json_text(Json(tokenizer->token_bytes(id, false, true))), -negative,
+                      std::find(ids.begin(), ids.end(), id) != ids.end()});
   return tokens;
 }
 
-// Shares of the tokens, best first, at a temperature; 0: all to the best.
+// What the repetition penalty leaves of the logits (Keskar et al. 2019, arXiv:1909.05858): those of
+// tokens that are in the text already are divided by it, or multiplied where they are negative.
+std::vector<NextToken> penalised(std::vector<NextToken> tokens, double penalty) {
+  for (NextToken& t : tokens)
+    if (t.in_prompt) t.logit = t.logit > 0 ? t.logit / penalty : t.logit * penalty;
+  return tokens;
+}
+
+// Shares of the tokens at a temperature; 0: all to the first, which is the best.
 std::vector<double> shares(const std::vector<NextToken>& tokens, double temperature) {
   std::vector<double> p(tokens.size(), 0.0);
   if (temperature == 0) {
     p[0] = 1;
     return p;
   }
-  double sum = 0;
+  double largest = tokens[0].logit, sum = 0;
+  for (const NextToken& t : tokens) largest = std::max(largest, t.logit);
   for (size_t i = 0; i < p.size(); ++i)
-    sum += p[i] = std::exp((tokens[i].logit - tokens[0].logit) / temperature);
+    sum += p[i] = std::exp((tokens[i].logit - largest) / temperature);
   for (double& x : p) x /= sum;
   return p;
 }
@@ -189,10 +200,17 @@ int sampling_command(const ExplainFlags& flags) {
   count = 0;
   while (count < plain.size() && plain[count] >= 0.1 * plain[0]) ++count;
   keep_first(rows.back().second, count);
+  constexpr double kPenalty = 1.3;
+  rows.emplace_back(fmt::format("repetition penalty {:g}", kPenalty),
+                    shares(penalised(tokens, kPenalty), 1));
   const size_t shown = std::min(static_cast<size_t>(flags.top), tokens.size());
   if (flags.global.json) {
     OrderedJson j;
-    for (size_t i = 0; i < shown; ++i) j["tokens"].push_back(tokens[i].text);
+    for (size_t i = 0; i < shown; ++i) {
+      j["tokens"].push_back(tokens[i].text);
+      j["logits"].push_back(tokens[i].logit);
+      j["in_prompt"].push_back(tokens[i].in_prompt);
+    }
     for (const auto& [name, p] : rows)
       j["distributions"][name] =
           std::vector<double>(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(shown));
@@ -260,7 +278,8 @@ void add_explain(CLI::App& app, Run& run) {
   }
   const auto flags = std::make_shared<ExplainFlags>();
   CLI::App& command = *explain.add_subcommand(
-      "sampling", "what temperature, top-k, top-p and min-p make of the next token");
+      "sampling",
+      "what temperature, top-k, top-p, min-p and a repetition penalty make of the next token");
   command.footer("Example: strata explain sampling smollm2-135m -p 'The capital of France is'");
   command.add_option("MODEL", flags->model, "catalogue name, .gguf file or folder")->required();
   command.add_option("-p,--prompt", flags->prompt, "the text before")->required();

@@ -1,5 +1,6 @@
 """strata explain: numbers that can be checked by hand, pictures, what is refused."""
 import json
+import math
 import subprocess
 
 from conftest import require_case
@@ -36,6 +37,16 @@ def test_sampling(strata):
     distributions = result["distributions"]
     assert distributions["greedy"][0] == 1 and sum(distributions["top-k 5"][5:]) == 0
     assert distributions["temperature 0.1"][0] >= distributions["temperature 1"][0] >= distributions["temperature 1.5"][0]
+
+
+def test_the_repetition_penalty_by_its_definition(strata):
+    prompt = "hi hi"
+    result = json.loads(run(strata, "sampling", require_case("common/chain.gguf"), "-p", prompt, "--top", 1000, "--json").stdout)
+    assert any(result["in_prompt"]) and not all(result["in_prompt"])
+    logits = [(z / 1.3 if z > 0 else z * 1.3) if seen else z for z, seen in zip(result["logits"], result["in_prompt"])]
+    total = sum(math.exp(z) for z in logits)
+    for z, share in zip(logits, result["distributions"]["repetition penalty 1.3"]):
+        assert math.isclose(share, math.exp(z) / total, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def test_refused(strata):
