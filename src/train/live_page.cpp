@@ -53,14 +53,9 @@ LivePage::~LivePage() {
     const std::lock_guard lock(mutex_);
     for (const auto& watcher : watchers_) watcher->end_stream();
   }
+  // Connections close when they have sent what they have.
   server_->stop_accepting();
-  const auto queued = [this] {
-    const std::lock_guard lock(mutex_);
-    return std::any_of(watchers_.begin(), watchers_.end(), [](const auto& watcher) {
-      return !watcher->client_gone() && watcher->queued_bytes() > 0;
-    });
-  };
-  for (int i = 0; i < 100 && queued(); ++i)
+  for (int i = 0; i < 100 && server_->open_connections() > 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   server_->stop();
 }
