@@ -30,6 +30,8 @@ struct ServeFlags {
   int batch_tokens = 512;
   int queue = 256;
   std::string policy = "priority";
+  std::string batching = "continuous";
+  bool length_buckets = false;
   double itl_target_ms = 100;
   std::string prefix_cache = "on";
   std::string shared_prefix_file;
@@ -97,6 +99,13 @@ EngineOptions serve_options(const ServeFlags& flags) {
   options.policy = flags.policy == "fcfs"  ? Policy::fcfs
                    : flags.policy == "sjf" ? Policy::sjf
                                            : Policy::priority;
+  options.batching = flags.batching == "static"        ? Batching::static_padded
+                     : flags.batching == "static-drop" ? Batching::static_dropped
+                                                       : Batching::continuous;
+  options.length_buckets = flags.length_buckets;
+  if (options.length_buckets && options.batching == Batching::continuous)
+    fail(ErrorCode::invalid_argument,
+         "--length-buckets: only with --batching static or static-drop");
   options.itl_target_seconds = flags.itl_target_ms / 1e3;
   options.prefix_cache = flags.prefix_cache == "on";
   if (!flags.shared_prefix_file.empty())
@@ -186,6 +195,15 @@ void add_serve(CLI::App& app, Run& run) {
                   "(fewest tokens left); waiting moves everybody forward")
       ->check(CLI::IsMember({"priority", "fcfs", "sjf"}))
       ->capture_default_str();
+  command
+      .add_option("--batching", flags->batching,
+                  "continuous; or, as a baseline to measure against, static: a batch of "
+                  "--max-running ends before the next begins, its rows padded to the longest "
+                  "(static-drop: nothing padded); both without a prefix cache")
+      ->check(CLI::IsMember({"continuous", "static", "static-drop"}))
+      ->capture_default_str();
+  command.add_flag("--length-buckets", flags->length_buckets,
+                   "static batches hold only prompts of one power of two of tokens");
   command
       .add_option("--itl-target-ms", flags->itl_target_ms,
                   "while answers stream, prompts are read in chunks that keep the gap between two "

@@ -51,10 +51,14 @@ class LoadedEngine final : public Engine {
     loop.scheduler.max_running = options_.max_running;
     loop.scheduler.batch_tokens = std::max(options_.batch_tokens, options_.max_running);
     loop.scheduler.policy = options_.policy;
+    loop.scheduler.batching = options_.batching;
+    loop.scheduler.length_buckets = options_.length_buckets;
+    loop.scheduler.context = options_.context;
     loop.scheduler.itl_target_seconds = options_.itl_target_seconds;
     loop.queue = options_.queue;
     loop.memory_floor = options_.memory_floor;
-    loop.prefix_cache = options_.prefix_cache;
+    // Textbook batches share nothing, and padding writes to its pages.
+    loop.prefix_cache = options_.prefix_cache && options_.batching == Batching::continuous;
     loop.shared_prefixes = shared_prefixes();
     loop.context_length = options_.context;
     loop_ = std::make_unique<EngineLoop>(*model_, *files_.tokenizer,

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "engine/policy.h"
 #include "engine/request.h"
-#include "engine/scheduler.h"
 #include "model/model.h"
 #include "numeric/activations.h"
 #include "numeric/kv_type.h"
@@ -27,6 +27,8 @@ struct EngineOptions {
   int batch_tokens = 512;  // rows of a step
   int queue = 256;         // requests that wait
   Policy policy = Policy::priority;
+  Batching batching = Batching::continuous;
+  bool length_buckets = false;      // of static batches: only prompts of like length together
   double itl_target_seconds = 0.1;  // see SchedulerOptions
   bool prefix_cache = true;
   std::string shared_prefix;  // text that prompts of every key may share; empty: none
@@ -49,6 +51,7 @@ struct EngineStats {
   double drain_requests_per_second = 0;  // leaving the queue; measured, for Retry-After
   uint64_t ticks = 0;                    // loop turns; liveness
   uint64_t steps = 0, step_rows = 0;     // passes of the model and their rows
+  int64_t padding_rows = 0;              // of step_rows: those that nobody wanted
   int64_t preemptions = 0;
   int64_t prefix_hit_tokens = 0, prefix_miss_tokens = 0;  // of admitted prompts
 };

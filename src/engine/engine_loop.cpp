@@ -123,6 +123,7 @@ bool EngineLoop::turn() {
   end_cancelled_and_late();
   for (const PlannedRows& p : scheduler_.plan(active_, EngineClock::now()))
     step_.add(*p.request, *p.sequence, p.rows);
+  for (const PaddingRows& rows : scheduler_.padding()) step_.add_padding(rows);
   const bool worked = !step_.empty();
   if (worked) run_step();
   step_.clear();
@@ -184,6 +185,7 @@ void EngineLoop::end_sequence(ActiveRequest& request, Sequence& sequence, Finish
 // A fault of ours in the forward pass: the requests of this step fail, the others go on.
 void EngineLoop::fail_step(const char* message) {
   log_error("engine: a step of {} rows failed: {}", step_.rows(), message);
+  scheduler_.step_failed();
   for (const StepPart& part : step_.parts())
     if (part.sequence->finish == FinishReason::none)
       end_sequence(*part.request, *part.sequence, FinishReason::error, "internal error");
@@ -245,6 +247,7 @@ void EngineLoop::publish_stats() {
   stats_.pages_cached = pages.cached_pages();
   stats_.steps = steps_;
   stats_.step_rows = step_rows_;
+  stats_.padding_rows = scheduler_.padding_rows();
   stats_.preemptions = scheduler_.preemptions();
   stats_.prefix_hit_tokens = scheduler_.cached_tokens();
   stats_.prefix_miss_tokens = scheduler_.computed_tokens();

@@ -86,6 +86,10 @@ class KvPool {
     return sequence(cache).groups[group].table;
   }
 
+  // The most pages of a group that a sequence of `tokens` positions ever holds at once.
+  int64_t most_pages(size_t group, int64_t tokens) const {
+    return shape_.most_pages(group, tokens, step_rows_);
+  }
   // Pages of a group that grow() up to `tokens` positions, in steps of at most step_rows, will need
   // beyond those it holds.
   int64_t missing_pages(int32_t cache, size_t group, int64_t tokens) const;

@@ -6,6 +6,8 @@
 #include <limits>
 #include <tuple>
 
+#include "base/error.h"
+
 namespace strata {
 namespace {
 
@@ -22,7 +24,13 @@ double seconds_between(EngineClock::time_point a, EngineClock::time_point b) {
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, KvPool& pool, PrefixCache* cache)
-    : options_(options), pool_(pool), cache_(cache) {}
+    : options_(options),
+      pool_(pool),
+      cache_(cache),
+      batch_({options.batching, options.length_buckets, options.max_running, options.context},
+             pool) {
+  STRATA_ASSERT(cache == nullptr || !batch_.is_static());
+}
 
 double& Scheduler::served(uint32_t key) {
   if (served_.size() <= key) served_.resize(key + 1);
@@ -89,11 +97,15 @@ const std::vector<PlannedRows>& Scheduler::plan(
     std::span<const std::unique_ptr<ActiveRequest>> active, EngineClock::time_point now) {
   forget_served(now);
   collect(active, now);
-  plan_single_rows();
+  form_batch(active);
+  const bool batch_reads = batch_.reads(active);
+  if (!batch_reads) plan_single_rows();
   plan_chunks(now);
+  batch_.plan(options_.batch_tokens - static_cast<int64_t>(work_.rows), batch_reads);
+  for (const PaddingRows& rows : batch_.planned()) work_.add(rows.rows, rows.length);
   // Prompts that hold pages can be in each other's way while nothing streams: the most senior goes
   // on. Nothing is planned yet, so any other may be preempted.
-  if (planned_.empty() && !running_.empty()) {
+  if (planned_.empty() && batch_.planned().empty() && !running_.empty()) {
     const Entry first = running_.front();
     const int64_t rows = std::min(first.request->left(*first.sequence), options_.batch_tokens);
     if (grow_by_preempting(0, rows)) plan_rows(first, rows);
@@ -101,6 +113,17 @@ const std::vector<PlannedRows>& Scheduler::plan(
   for (const PlannedRows& rows : planned_)
     served(rows.request->request.key) += static_cast<double>(rows.rows);
   return planned_;
+}
+
+// Static batching: when nothing of the last batch is left, the first requests in line are the next.
+void Scheduler::form_batch(std::span<const std::unique_ptr<ActiveRequest>> active) {
+  if (!batch_.is_static()) return;
+  batch_.update(active, !running_.empty());
+  if (!batch_.empty()) return;
+  std::vector<ActiveRequest*> line;
+  for (const Entry& entry : reading_)
+    if (entry.sequence == entry.request->sequences.front().get()) line.push_back(entry.request);
+  batch_.form(line);
 }
 
 void Scheduler::plan_rows(const Entry& entry, int64_t rows) {
@@ -162,6 +185,7 @@ void Scheduler::plan_chunks(EngineClock::time_point now) {
   for (const Entry& entry : reading_) {
     if (static_cast<int64_t>(work_.rows) >= options_.batch_tokens) return;
     if (entry.sequence->waiting()) {
+      if (!batch_.holds(*entry.request)) continue;
       if (blocked || (no_time && entry.sequence->choice == 0) || !may_start(entry)) continue;
       if (static_cast<int>(running_.size()) >= options_.max_running || !admit(entry, now)) {
         blocked = true;
@@ -213,7 +237,8 @@ bool Scheduler::admit(const Entry& entry, EngineClock::time_point now) {
 
   const int32_t cache = pool_.create(request.prompt_size() + request.max_tokens);
   const int64_t found = take_known_part(entry, cache);
-  const bool may_enter = sequence.preemptions >= kMostPreemptions
+  const bool may_enter = batch_.is_static() ? pool_.reserve(cache, batch_.reserved_tokens(request))
+                         : sequence.preemptions >= kMostPreemptions
                              ? pool_.reserve(cache, request.prompt_size() + request.max_tokens)
                              : fits(cache, entry);
   if (!may_enter) {
@@ -226,6 +251,7 @@ bool Scheduler::admit(const Entry& entry, EngineClock::time_point now) {
   sequence.cache = cache;
   sequence.length = found;
   running_.push_back(entry);
+  if (sequence.choice == 0 && found == 0) batch_.pad_prompt(request);
   if (sequence.preemptions == 0) {
     const int64_t prompt = std::min(found, request.prompt_size());
     if (sequence.choice == 0) request.summary.cached_tokens += prompt;
@@ -273,6 +299,7 @@ bool Scheduler::fits(int32_t cache, const Entry& entry) const {
 
 void Scheduler::finish_step(double seconds) {
   cost_.learn(work_, reads_prompt_, seconds);
+  batch_.finish_step();
   if (cache_ == nullptr) return;
   for (const PlannedRows& p : planned_) {
     const int64_t before = p.sequence->length - p.rows;
@@ -292,7 +319,7 @@ void Scheduler::keep_prefix(const ActiveRequest& request, const Sequence& sequen
 void Scheduler::release(ActiveRequest& request, Sequence& sequence) {
   if (!sequence.running()) return;
   if (sequence.finish != FinishReason::error) keep_prefix(request, sequence, true);
-  pool_.release(sequence.cache);
+  batch_.end(request, sequence);
   sequence.cache = -1;
   blocked_ = {};
 }

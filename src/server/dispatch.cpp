@@ -166,6 +166,7 @@ EngineStats ServerState::stats() const {
     sum.pages_cached += s.pages_cached;
     sum.steps += s.steps;
     sum.step_rows += s.step_rows;
+    sum.padding_rows += s.padding_rows;
     sum.preemptions += s.preemptions;
     sum.prefix_hit_tokens += s.prefix_hit_tokens;
     sum.prefix_miss_tokens += s.prefix_miss_tokens;
