@@ -35,6 +35,7 @@ class LoadedEngine final : public Engine {
     ServeExecOptions exec;
     exec.threads = options_.threads;
     exec.kv_type = options_.kv_type;
+    exec.kv_policy = options_.kv_policy;
     exec.activations = options_.activations;
     exec.kv_memory = budget.kv_bytes;
     exec.context = budget.context;
@@ -57,8 +58,10 @@ class LoadedEngine final : public Engine {
     loop.scheduler.itl_target_seconds = options_.itl_target_seconds;
     loop.queue = options_.queue;
     loop.memory_floor = options_.memory_floor;
-    // Textbook batches share nothing, and padding writes to its pages.
-    loop.prefix_cache = options_.prefix_cache && options_.batching == Batching::continuous;
+    // Textbook batches share nothing, and padding writes to its pages. What sinks leave behind
+    // cannot be taken up again.
+    loop.prefix_cache = options_.prefix_cache && options_.batching == Batching::continuous &&
+                        options_.kv_policy.sinks == 0;
     loop.shared_prefixes = shared_prefixes();
     loop.context_length = options_.context;
     loop_ = std::make_unique<EngineLoop>(*model_, *files_.tokenizer,
@@ -76,10 +79,19 @@ class LoadedEngine final : public Engine {
   const std::vector<TokenId>& end_tokens() const override { return loop_->end_tokens(); }
 
   std::string fingerprint() const override {
-    return fmt::format("strata-{}-{}-{}{}-{}", STRATA_VERSION, isa_level_name(isa_level()),
-                       kv_type_name(options_.kv_type),
-                       options_.activations == Activations::int8 ? "" : "-int8x2",
-                       model_->hash.substr(0, 12));
+    const KvPolicy& policy = options_.kv_policy;
+    return fmt::format(
+        "strata-{}-{}-{}{}{}-{}", STRATA_VERSION, isa_level_name(isa_level()),
+        kv_type_name(options_.kv_type), policy.is_full() ? "" : "-" + kv_policy_name(policy),
+        options_.activations == Activations::int8 ? "" : "-int8x2", model_->hash.substr(0, 12));
+  }
+
+  void check_kv_policy(const KvPolicy& policy) const override {
+    if (policy == options_.kv_policy) return;
+    if (!options_.kv_policy.is_full())
+      fail(ErrorCode::invalid_argument, "kv_policy: got {}, this model is served with {} alone",
+           kv_policy_name(policy), kv_policy_name(options_.kv_policy));
+    strata::check_kv_policy(*model_, options_.kv_type, policy);
   }
 
   Submit submit(GenerationRequest request, std::shared_ptr<ResultSink> sink,
@@ -144,6 +156,7 @@ class LoadedEngine final : public Engine {
         fail(ErrorCode::invalid_argument,
              "logit_bias: token id {} is outside the vocabulary of {} tokens", id,
              model_->config.vocabulary_size);
+    if (request.kv_policy) check_kv_policy(*request.kv_policy);
     const int64_t generates = request.embedding || request.max_tokens == 0 ? 0 : 1;
     if (size + generates > options_.context)
       throw ContextLengthError(options_.context, size,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "engine/kv_policy.h"
 #include "engine/policy.h"
 #include "engine/request.h"
 #include "model/model.h"
@@ -19,9 +20,10 @@ namespace strata {
 
 struct EngineOptions {
   int threads = 0;         // 0: every usable core (affinity, cgroup quota)
-  int64_t context = 0;     // 0: the model's; clamped to what the KV pool holds
+  int64_t context = 0;     // 0: the model's, the most without sinks; clamped to the KV pool
   uint64_t kv_memory = 0;  // bytes; 0: a quarter of free memory, at most 4 GiB
   KvType kv_type = KvType::f16;
+  KvPolicy kv_policy = {};
   Activations activations = Activations::int8;
   int max_running = 64;    // sequences in the batch
   int batch_tokens = 512;  // rows of a step
@@ -83,6 +85,9 @@ class Engine {
   virtual const std::vector<TokenId>& end_tokens() const = 0;
   // Model hash, ISA level, KV type, version: what an answer depends on.
   virtual std::string fingerprint() const = 0;
+
+  // Throws invalid_argument or unsupported for a policy that requests cannot ask for here.
+  virtual void check_kv_policy(const KvPolicy& policy) const = 0;
 
   // Throws ContextLengthError, or invalid_argument for another request that can never run (no
   // tokens, token ids outside the vocabulary). The sink is called until on_done.

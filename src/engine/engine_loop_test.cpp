@@ -181,6 +181,7 @@ GenerationRequest request_of(uint32_t number) {
   r.choices = number % 8 == 1 ? 3 : 1;
   if (number % 9 == 2) r.stop = {"ab", "qz"};
   r.priority = static_cast<double>(number % 2);
+  if (number % 10 == 3) r.kv_policy = KvPolicy{20, number % 20 == 3 ? 4 : 0};
   if (number % 11 == 4) {
     r = {};
     r.embedding = true;

@@ -128,7 +128,12 @@ void Scheduler::form_batch(std::span<const std::unique_ptr<ActiveRequest>> activ
 
 void Scheduler::plan_rows(const Entry& entry, int64_t rows) {
   planned_.push_back({entry.request, entry.sequence, rows});
-  work_.add(rows, entry.sequence->length);
+  work_.add(rows, seen(*entry.sequence));
+}
+
+// Positions that the sequence's next row sees before itself: what its attention costs.
+int64_t Scheduler::seen(const Sequence& sequence) const {
+  return std::min(sequence.length, pool_.most_seen(sequence.cache));
 }
 
 // Whom grow_by_preempting() preempts is junior, so it comes later and has no rows yet.
@@ -212,10 +217,10 @@ int64_t Scheduler::chunk_rows(const Entry& entry) const {
     if (reads_prompt_) {
       streams = {};
       for (int64_t i = 0; i < streaming_; ++i)
-        streams.add(1, planned_[static_cast<size_t>(i)].sequence->length);
+        streams.add(1, seen(*planned_[static_cast<size_t>(i)].sequence));
     }
     const double seconds = std::max(options_.itl_target_seconds, 2 * cost_.predict(streams));
-    rows = cost_.rows_within(seconds, work_, entry.sequence->length, most);
+    rows = cost_.rows_within(seconds, work_, seen(*entry.sequence), most);
     if (!reads_prompt_) rows = std::max(rows, kLeastChunk);
   }
   return std::min(rows, most);
@@ -235,7 +240,8 @@ bool Scheduler::admit(const Entry& entry, EngineClock::time_point now) {
   const std::pair<uint64_t, int> who{request.id, sequence.choice};
   if (blocked_ == who && available <= blocked_pages_ && !running_.empty()) return false;
 
-  const int32_t cache = pool_.create(request.prompt_size() + request.max_tokens);
+  const int32_t cache =
+      pool_.create(request.prompt_size() + request.max_tokens, request.kv_policy());
   const int64_t found = take_known_part(entry, cache);
   const bool may_enter = batch_.is_static() ? pool_.reserve(cache, batch_.reserved_tokens(request))
                          : sequence.preemptions >= kMostPreemptions
@@ -278,7 +284,7 @@ int64_t Scheduler::take_known_part(const Entry& entry, int32_t cache) {
           pool_.fork(cache, other->cache, most))
         return most;
   }
-  if (cache_ == nullptr) return 0;
+  if (cache_ == nullptr || !request.kv_policy().is_full()) return 0;
   known_.assign(request.request.prompt.begin(), request.request.prompt.end());
   known_.insert(known_.end(), sequence.generated.begin(), sequence.generated.end());
   return cache_->find(cache, request.request.key, known_, most);
@@ -310,7 +316,7 @@ void Scheduler::finish_step(double seconds) {
 }
 
 void Scheduler::keep_prefix(const ActiveRequest& request, const Sequence& sequence, bool whole) {
-  if (cache_ == nullptr) return;
+  if (cache_ == nullptr || !request.kv_policy().is_full()) return;
   known_.assign(request.request.prompt.begin(), request.request.prompt.end());
   known_.insert(known_.end(), sequence.generated.begin(), sequence.generated.end());
   cache_->insert(sequence.cache, request.request.key, known_, whole);

@@ -107,6 +107,7 @@ class Scheduler {
   bool grow_by_preempting(size_t index, int64_t rows);
   void preempt(size_t index);
   void plan_rows(const Entry& entry, int64_t rows);
+  int64_t seen(const Sequence& sequence) const;
   void keep_prefix(const ActiveRequest& request, const Sequence& sequence, bool whole);
   double& served(uint32_t key);
 

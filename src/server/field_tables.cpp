@@ -42,6 +42,10 @@ constexpr FieldSpec kSamplingFields[] = {
     {"max_tokens", kHonoured, R"({"type":"integer","minimum":0,"maximum":9223372036854775807})",
      "tokens to generate at most; clamped to the room left in the context"},
     {"priority", kHonoured, kPriority, kPriorityMeaning},
+    {"kv_policy", kHonoured,
+     R"({"type":"string","pattern":"^(full|(sinks=[1-9][0-9]*,)?window=[1-9][0-9]*)$"})",
+     "what is kept of the text: full, window=N (the last N tokens) or sinks=S,window=N (and the "
+     "first S); a server started with another --kv-policy than full takes that one alone"},
 };
 
 constexpr FieldSpec kMoreSamplingFields[] = {
