@@ -23,6 +23,7 @@ struct RunFlags {
   std::string prompt_file;
   bool chat = false;
   bool parse_special = true;
+  bool timestamps = false;
 };
 
 const char* finish_text(FinishReason reason) {
@@ -38,7 +39,8 @@ const char* finish_text(FinishReason reason) {
   }
 }
 
-std::string result_json(const Generated& result, const Engine& engine, uint64_t seed) {
+std::string result_json(const Generated& result, const Engine& engine, uint64_t seed,
+                        bool timestamps) {
   const RequestTimings& t = result.summary.timings;
   OrderedJson out;
   out["text"] = result.text;
@@ -47,12 +49,38 @@ std::string result_json(const Generated& result, const Engine& engine, uint64_t 
   out["usage"]["prompt_tokens"] = result.summary.prompt_tokens;
   out["usage"]["completion_tokens"] = result.summary.completion_tokens;
   out["usage"]["total_tokens"] = result.summary.prompt_tokens + result.summary.completion_tokens;
+  if (timestamps) out["token_seconds"] = result.seconds;
   out["timings"]["prompt_ms"] = t.prompt_seconds * 1e3;
   out["timings"]["generation_ms"] = t.generation_seconds * 1e3;
   out["seed"] = seed;
   out["system_fingerprint"] = engine.fingerprint();
   return to_json_text(out);
 }
+
+// Writes text as it comes; with --timestamps a line for each token: when it came, how long after
+// the one before, and its text as JSON has it, so that a line break does not break the line.
+class Printer {
+ public:
+  explicit Printer(const RunFlags& flags)
+      : prints_(!flags.global.json), timestamps_(flags.timestamps) {}
+
+  void operator()(const TimedToken& token) {
+    if (!prints_) return;
+    if (!timestamps_) {
+      std::fwrite(token.text.data(), 1, token.text.size(), stdout);
+    } else if (token.id != kNoToken || !token.text.empty()) {
+      const std::string gap =
+          last_ < 0 ? "" : fmt::format("+{:.1f} ms", (token.seconds - last_) * 1e3);
+      fmt::print("{:10.4f} s {:>12}  {}\n", token.seconds, gap, to_json_text(Json(token.text)));
+      last_ = token.seconds;
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  const bool prints_, timestamps_;
+  double last_ = -1;
+};
 
 int run_command(const RunFlags& flags) {
   const std::string prompt =
@@ -69,16 +97,14 @@ int run_command(const RunFlags& flags) {
   }
   const uint64_t seed = request.sampling.seed;
   const bool stream = !flags.global.json;
-  const Generated result = generate(*engine, std::move(request), [&](std::string_view text) {
-    if (!stream) return;
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-  });
+  Printer print(flags);
+  const Generated result =
+      generate_timed(*engine, std::move(request), [&](const TimedToken& token) { print(token); });
   if (stream) {
-    if (!result.text.ends_with('\n')) fmt::print("\n");
+    if (!flags.timestamps && !result.text.ends_with('\n')) fmt::print("\n");
     std::fflush(stdout);
   } else {
-    print_json(result_json(result, *engine, seed));
+    print_json(result_json(result, *engine, seed, flags.timestamps));
   }
   if (!flags.global.quiet && stream) {
     const RequestSummary& s = result.summary;
@@ -108,6 +134,9 @@ void add_run(CLI::App& app, Run& run) {
   command.add_flag(
       "--parse-special,!--no-parse-special", flags->parse_special,
       "whether spellings of control tokens in a raw prompt become control tokens (default: yes)");
+  command.add_flag("--timestamps", flags->timestamps,
+                   "a line for each token: when it came after the request was made, the gap before "
+                   "it, its text; with --json as token_seconds");
   add_sampling_flags(command, flags->sampling);
   add_engine_flags(command, flags->engine);
   add_common_options(command, flags->global);

@@ -41,6 +41,16 @@ def test_run(strata, chain_file):
     assert (plain.stdout, plain.stderr) == (GREEDY + "\n", "")
 
 
+def test_run_shows_when_each_token_came(strata, chain_file):
+    arguments = ("run", chain_file, "--chat", "-p", "hi", "--temperature", 0, "--timestamps")
+    result = run_json(strata, *arguments)
+    assert len(result["token_seconds"]) == len(result["ids"]) == 12 and result["token_seconds"] == sorted(result["token_seconds"])
+    lines = run(strata, *arguments, "--quiet").stdout.splitlines()
+    times = [float(line.split(" s ")[0]) for line in lines]
+    assert len(lines) == 12 and times == sorted(times) and "ms" not in lines[0] and all(" ms  " in line for line in lines[1:])
+    assert "".join(json.loads(line[line.index('"'):]) for line in lines) == GREEDY
+
+
 def test_run_reads_a_folder_and_stops(strata):
     result = run_json(strata, "run", require_case("common/chain-hf"), "--chat", "-p", "hi", "--temperature", 0, "--stop", "mma")
     assert result["text"] == "alpha beta😀 ga"
