@@ -47,6 +47,7 @@ class LoadedEngine final : public Engine {
       log_warning("the context is {} tokens instead of {}: the KV pool of {} MiB holds no more",
                   serve->context_length(), options_.context, options_.kv_memory >> 20);
     options_.context = std::min(options_.context, serve->context_length());
+    memory_bytes_ = serve->weights().bytes() + serve->kv().bytes();
 
     LoopOptions loop;
     loop.scheduler.max_running = options_.max_running;
@@ -101,6 +102,7 @@ class LoadedEngine final : public Engine {
   }
   void cancel(uint64_t request_id) override { loop_->cancel(request_id); }
   EngineStats stats() const override { return loop_->stats(); }
+  uint64_t memory_bytes() const override { return memory_bytes_; }
   void drain(double timeout_seconds) override { loop_->drain(timeout_seconds); }
 
  private:
@@ -168,6 +170,7 @@ class LoadedEngine final : public Engine {
   ModelFiles files_;
   std::unique_ptr<ChatTemplate> template_;
   std::string template_error_;
+  uint64_t memory_bytes_ = 0;
   std::unique_ptr<EngineLoop> loop_;
 };
 

@@ -96,6 +96,7 @@ class Engine {
   virtual void cancel(uint64_t request_id) = 0;
 
   virtual EngineStats stats() const = 0;
+  virtual uint64_t memory_bytes() const = 0;  // of weights and KV cache
   // No new requests; returns when the running ones are done or `timeout_seconds` have passed (then
   // cancels them).
   virtual void drain(double timeout_seconds) = 0;

@@ -213,6 +213,19 @@ constexpr FieldSpec kDetokenizeFields[] = {
     {"model", kHonoured, kString, "a name of /v1/models; the first one if absent"},
 };
 
+constexpr std::string_view kModelName =
+    R"({"type":"string","minLength":1,"maxLength":128,"pattern":"^[!#-\\[\\]-~]+$"})";
+
+constexpr FieldSpec kAdminLoadFields[] = {
+    {"name", kHonoured, kModelName, "under which it will be served"},
+    {"path", kHonoured, R"({"type":"string","minLength":1})",
+     "a name of the catalogue, or a .gguf file or folder below the server's --model-root"},
+};
+
+constexpr FieldSpec kAdminUnloadFields[] = {
+    {"name", kHonoured, kModelName, "of the model"},
+};
+
 constexpr FieldSpec kMessageFields[] = {
     {"role", kHonoured, R"({"type":"string","minLength":1})",
      "system, developer, user, assistant or tool"},
@@ -274,6 +287,8 @@ std::span<const FieldSpec> embedding_fields() { return kEmbeddingFields; }
 std::span<const FieldSpec> generate_batch_fields() { return kGenerateBatchFields; }
 std::span<const FieldSpec> tokenize_fields() { return kTokenizeFields; }
 std::span<const FieldSpec> detokenize_fields() { return kDetokenizeFields; }
+std::span<const FieldSpec> admin_load_fields() { return kAdminLoadFields; }
+std::span<const FieldSpec> admin_unload_fields() { return kAdminUnloadFields; }
 std::span<const FieldSpec> message_fields() { return kMessageFields; }
 std::span<const FieldSpec> stream_option_fields() { return kStreamOptionFields; }
 
