@@ -102,6 +102,7 @@ class LoadedEngine final : public Engine {
   }
   void cancel(uint64_t request_id) override { loop_->cancel(request_id); }
   EngineStats stats() const override { return loop_->stats(); }
+  const StepLog& steps() const override { return loop_->steps(); }
   uint64_t memory_bytes() const override { return memory_bytes_; }
   void drain(double timeout_seconds) override { loop_->drain(timeout_seconds); }
 

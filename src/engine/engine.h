@@ -10,6 +10,7 @@
 #include "engine/kv_policy.h"
 #include "engine/policy.h"
 #include "engine/request.h"
+#include "engine/step_log.h"
 #include "model/model.h"
 #include "numeric/activations.h"
 #include "numeric/kv_type.h"
@@ -96,6 +97,7 @@ class Engine {
   virtual void cancel(uint64_t request_id) = 0;
 
   virtual EngineStats stats() const = 0;
+  virtual const StepLog& steps() const = 0;
   virtual uint64_t memory_bytes() const = 0;  // of weights and KV cache
   // No new requests; returns when the running ones are done or `timeout_seconds` have passed (then
   // cancels them).

@@ -136,9 +136,19 @@ void EngineLoop::run_step() {
   const auto begin = EngineClock::now();
   ++steps_;
   step_rows_ += static_cast<uint64_t>(step_.rows());
+  log_parts_.clear();
+  for (const auto& [request, choice] : scheduler_.preempted())
+    log_parts_.push_back({request, choice, 0, StepRecord::Kind::preempted});
+  for (const StepPart& part : step_.parts()) {
+    const bool reads = part.rows > 1 || part.reads_prompt();
+    log_parts_.push_back({part.request->id, part.sequence->choice, part.rows,
+                          reads ? StepRecord::Kind::prompt : StepRecord::Kind::token});
+  }
   try {
     step_.run(*exec_);
-    scheduler_.finish_step(seconds_between(begin, EngineClock::now()));
+    const double seconds = seconds_between(begin, EngineClock::now());
+    log_step(begin, seconds);
+    scheduler_.finish_step(seconds);
   } catch (const std::exception& e) {
     fail_step(e.what());
   }
@@ -146,6 +156,23 @@ void EngineLoop::run_step() {
   for (const StepPart& part : step_.parts())
     if (!part.request->prompt_read && !part.sequence->generated.empty())
       part.request->prompt_read = now;
+}
+
+void EngineLoop::log_step(EngineClock::time_point begin, double seconds) {
+  const KvPool& kv = exec_->kv();
+  StepRecord record;
+  record.begin_seconds = seconds_between(started_, begin);
+  record.seconds = seconds;
+  for (const PaddingRows& rows : scheduler_.padding()) record.padding_rows += rows.rows;
+  record.held_bytes = kv.held_bytes();
+  record.cached_bytes = kv.cached_bytes();
+  for (const auto& request : active_)
+    for (const auto& sequence : request->sequences)
+      if (sequence->running()) {
+        record.needed_bytes += kv.needed_bytes(sequence->cache);
+        record.contiguous_bytes += kv.bytes_of(request->prompt_size() + request->max_tokens);
+      }
+  log_.add(record, log_parts_);
 }
 
 void EngineLoop::take_submitted() {

@@ -15,6 +15,7 @@
 #include "engine/sequence.h"
 #include "engine/serve_exec.h"
 #include "engine/step.h"
+#include "engine/step_log.h"
 
 namespace strata {
 
@@ -42,6 +43,7 @@ class EngineLoop {
   void cancel(uint64_t request_id);
   EngineStats stats() const;
   void drain(double timeout_seconds);
+  const StepLog& steps() const { return log_; }
   const std::vector<TokenId>& end_tokens() const { return end_tokens_; }
 
  private:
@@ -50,6 +52,7 @@ class EngineLoop {
   void take_submitted();
   void end_cancelled_and_late();
   void run_step();
+  void log_step(EngineClock::time_point begin, double seconds);
   void fail_step(const char* message);
   void retire();
   void end_sequence(ActiveRequest& request, Sequence& sequence, FinishReason reason,
@@ -68,6 +71,9 @@ class EngineLoop {
   Scheduler scheduler_;
   std::vector<std::unique_ptr<ActiveRequest>> active_;  // by age
   uint64_t steps_ = 0, step_rows_ = 0;
+  StepLog log_;
+  std::vector<StepRecord::Part> log_parts_;  // of the step at hand
+  const EngineClock::time_point started_ = EngineClock::now();
   double drained_ = 0;  // requests that left the queue; old ones count less
   int64_t seen_admitted_ = 0;
   EngineClock::time_point drained_since_, memory_checked_;

@@ -311,6 +311,37 @@ int64_t KvPool::cached_pages() const {
                          [](int64_t sum, const Group& g) { return sum + g.pages.cached(); });
 }
 
+int64_t KvPool::held_bytes() const {
+  int64_t bytes = 0;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    bytes += groups_[g].pages.held() * shape_.page_bytes(g);
+  return bytes;
+}
+
+int64_t KvPool::cached_bytes() const {
+  int64_t bytes = 0;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    bytes += groups_[g].pages.cached() * shape_.page_bytes(g);
+  return bytes;
+}
+
+int64_t KvPool::needed_bytes(int32_t cache) const {
+  const Sequence& s = sequence(cache);
+  int64_t bytes = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const KvPolicy& span = s.groups[g].span;
+    const int64_t seen = span.is_full() ? s.length : std::min(s.length, span.sinks + span.window);
+    bytes += seen * shape_.page_bytes(g) / kPageTokens;
+  }
+  return bytes;
+}
+
+int64_t KvPool::bytes_of(int64_t tokens) const {
+  int64_t bytes = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) bytes += tokens * shape_.page_bytes(g) / kPageTokens;
+  return bytes;
+}
+
 uint64_t KvPool::bytes() const {
   return std::accumulate(groups_.begin(), groups_.end(), uint64_t{0},
                          [](uint64_t sum, const Group& g) { return sum + g.memory.size(); });

@@ -140,6 +140,14 @@ class KvPool {
   int64_t available_pages(size_t group) const;
   uint64_t bytes() const;
 
+  // ---- In bytes ----
+  int64_t held_bytes() const;    // of pages held by sequences
+  int64_t cached_bytes() const;  // of pages held by the prefix cache alone
+  // Of the positions that the sequence still sees; a shared one counts for each of its sequences.
+  int64_t needed_bytes(int32_t cache) const;
+  // Of `tokens` positions in all layers.
+  int64_t bytes_of(int64_t tokens) const;
+
  private:
   struct Held {
     KvPolicy span;

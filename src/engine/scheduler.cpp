@@ -70,6 +70,7 @@ bool Scheduler::is_senior(const Entry& a, const Entry& b) const {
 void Scheduler::collect(std::span<const std::unique_ptr<ActiveRequest>> active,
                         EngineClock::time_point now) {
   planned_.clear();
+  preempted_.clear();
   running_.clear();
   reading_.clear();
   work_ = {};
@@ -182,6 +183,7 @@ void Scheduler::preempt(size_t index) {
   sequence.length = 0;
   ++sequence.preemptions;
   ++preemptions_;
+  preempted_.emplace_back(request.id, sequence.choice);
 }
 
 void Scheduler::plan_chunks(EngineClock::time_point now) {

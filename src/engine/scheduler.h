@@ -77,6 +77,9 @@ class Scheduler {
   // step failed.
   void release(ActiveRequest& request, Sequence& sequence);
 
+  // Who gave up its pages while the last step was planned: request and choice.
+  std::span<const std::pair<uint64_t, int>> preempted() const { return preempted_; }
+
   int64_t admitted() const { return admitted_; }  // requests
   int64_t preemptions() const { return preemptions_; }
   // Prompt tokens of admitted sequences that came out of the prefix cache, and the others.
@@ -128,6 +131,8 @@ class Scheduler {
   // more.
   std::pair<uint64_t, int> blocked_{0, 0};  // request id, choice
   int64_t blocked_pages_ = 0;
+
+  std::vector<std::pair<uint64_t, int>> preempted_;
 
   std::vector<double> served_;  // tokens by key
   double least_served_ = 0;     // of keys with work

@@ -137,6 +137,11 @@ std::string openapi_document(int64_t largest_vocabulary) {
   paths["/generate/batch"] = post("Several at once", "GenerateBatchRequest", false);
   paths["/tokenize"] = post("Text to token ids", "TokenizeRequest", false);
   paths["/detokenize"] = post("Token ids to text", "DetokenizeRequest", false);
+  paths["/engine/steps/{model}/{number}"] =
+      get("The passes over a model after that number", "application/json");
+  paths["/engine/steps/{model}/{number}"]["get"]["parameters"] = OrderedJson::parse(
+      R"([{"name":"model","in":"path","required":true,"schema":{"type":"string","minLength":1}},)"
+      R"({"name":"number","in":"path","required":true,"schema":{"type":"integer","minimum":0}}])");
   paths["/admin/models"] = for_admin(get("The models and their state", "application/json"));
   paths["/admin/models/load"] =
       for_admin(post("Loads a model; answers when it is ready", "AdminLoadRequest", false));
