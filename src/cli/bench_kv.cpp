@@ -62,7 +62,8 @@ KvReport measure(const Model& model, const KvFlags& flags, const Bench& bench) {
   bench.status().say("generating with a cache");
   report.cached = measure_cached(model, options, {}, lengths);
   std::vector<int64_t> grid;
-  for (int64_t i = 1; i <= flags.steps; ++i) grid.push_back(std::max(i, tokens * i / flags.steps));
+  const int64_t steps = std::min(flags.steps, tokens);
+  for (int64_t i = 1; i <= steps; ++i) grid.push_back(tokens * i / steps);
   std::vector<KvPolicy> policies = {{}};
   for (const int64_t window : flags.windows) policies.push_back({window, 0});
   for (const KvPolicy& policy : policies) {

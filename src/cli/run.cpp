@@ -24,6 +24,7 @@ struct RunFlags {
   bool chat = false;
   bool parse_special = true;
   bool timestamps = false;
+  std::string load_session, save_session;
 };
 
 const char* finish_text(FinishReason reason) {
@@ -47,6 +48,7 @@ std::string result_json(const Generated& result, const Engine& engine, uint64_t 
   out["ids"] = result.ids;
   out["finish_reason"] = finish_text(result.finish);
   out["usage"]["prompt_tokens"] = result.summary.prompt_tokens;
+  out["usage"]["prompt_tokens_details"]["cached_tokens"] = result.summary.cached_tokens;
   out["usage"]["completion_tokens"] = result.summary.completion_tokens;
   out["usage"]["total_tokens"] = result.summary.prompt_tokens + result.summary.completion_tokens;
   if (timestamps) out["token_seconds"] = result.seconds;
@@ -93,13 +95,23 @@ int run_command(const RunFlags& flags) {
     request.prompt = chat_prompt(*engine, std::move(messages));
   } else {
     const auto control = flags.parse_special ? ControlText::parse : ControlText::as_text;
-    request.prompt = engine->tokenizer().encode(prompt, {control, true});
+    // A session has its beginning-of-text token already.
+    request.prompt = engine->tokenizer().encode(prompt, {control, flags.load_session.empty()});
   }
+  if (!flags.load_session.empty()) {
+    const std::vector<TokenId> before = engine->load_session(flags.load_session);
+    request.prompt.insert(request.prompt.begin(), before.begin(), before.end());
+  }
+  std::vector<TokenId> text = request.prompt;  // and what will be generated
   const uint64_t seed = request.sampling.seed;
   const bool stream = !flags.global.json;
   Printer print(flags);
   const Generated result =
       generate_timed(*engine, std::move(request), [&](const TimedToken& token) { print(token); });
+  if (!flags.save_session.empty()) {
+    text.insert(text.end(), result.ids.begin(), result.ids.end());
+    engine->save_session(flags.save_session, text);
+  }
   if (stream) {
     if (!flags.timestamps && !result.text.ends_with('\n')) fmt::print("\n");
     std::fflush(stdout);
@@ -130,13 +142,20 @@ void add_run(CLI::App& app, Run& run) {
   CLI::Option* file =
       command.add_option("--prompt-file", flags->prompt_file, "a file with the prompt");
   text->excludes(file);
-  command.add_flag("--chat", flags->chat, "apply the model's chat template");
+  CLI::Option* chat = command.add_flag("--chat", flags->chat, "apply the model's chat template");
   command.add_flag(
       "--parse-special,!--no-parse-special", flags->parse_special,
       "whether spellings of control tokens in a raw prompt become control tokens (default: yes)");
   command.add_flag("--timestamps", flags->timestamps,
                    "a line for each token: when it came after the request was made, the gap before "
                    "it, its text; with --json as token_seconds");
+  CLI::Option* load =
+      command.add_option("--load-session", flags->load_session,
+                         "a file of --save-session: the prompt goes on where its text ended, and "
+                         "nothing of it is computed again");
+  load->excludes(chat);
+  command.add_option("--save-session", flags->save_session,
+                     "writes the text with its keys and values to this file at the end");
   add_sampling_flags(command, flags->sampling);
   add_engine_flags(command, flags->engine);
   add_common_options(command, flags->global);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/paths.h"
+#include "base/sha256.h"
 #include "cli/command.h"
 #include "cli/config_args.h"
 #include "cli/engine_options.h"
@@ -37,6 +38,7 @@ struct ServeFlags {
   double itl_target_ms = 100;
   std::string prefix_cache = "on";
   std::string shared_prefix_file;
+  std::string prompt_cache, prompt_cache_size = "1GiB";
   std::string memory_floor = "64MiB";
   std::string api_key_file;
   std::string admin_key_file;
@@ -119,6 +121,13 @@ EngineOptions serve_options(const ServeFlags& flags) {
   options.prefix_cache = flags.prefix_cache == "on";
   if (!flags.shared_prefix_file.empty())
     options.shared_prefix = read_file(flags.shared_prefix_file);
+  options.prompt_cache_folder = flags.prompt_cache;
+  options.prompt_cache_bytes =
+      static_cast<int64_t>(parse_size(flags.prompt_cache_size, "--prompt-cache-size"));
+  // Known again by name and key together, wherever they stand in the file next time.
+  if (!flags.api_key_file.empty() && !flags.prompt_cache.empty())
+    for (const server::ApiKey& key : server::read_key_file(flags.api_key_file))
+      options.key_owners.push_back(sha256_hex("prompt cache of " + key.name + ":" + key.key));
   options.memory_floor = parse_size(flags.memory_floor, "--memory-floor");
   return options;
 }
@@ -265,6 +274,12 @@ void add_serve(CLI::App& app, Run& run) {
   command.add_option("--shared-prefix", flags->shared_prefix_file,
                      "a file with the beginning of prompts (or the system message of chats) that "
                      "all API keys may share in the prefix cache");
+  command.add_option("--prompt-cache", flags->prompt_cache,
+                     "folder in which prompts and answers of the prefix cache survive a restart");
+  command
+      .add_option("--prompt-cache-size", flags->prompt_cache_size,
+                  "most bytes of a model there; the least recently used is left out")
+      ->capture_default_str();
   command
       .add_option("--memory-floor", flags->memory_floor,
                   "with less free memory than this, new requests get 503; 0: never")

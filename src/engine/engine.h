@@ -35,6 +35,13 @@ struct EngineOptions {
   double itl_target_seconds = 0.1;  // see SchedulerOptions
   bool prefix_cache = true;
   std::string shared_prefix;  // text that prompts of every key may share; empty: none
+  // Where prompts and answers in the prefix cache survive the engine: written when it ends, at most
+  // so many bytes, and read when it begins. What cannot be used is ignored with a warning.
+  std::string prompt_cache_folder;  // empty: nowhere
+  int64_t prompt_cache_bytes = int64_t{1} << 30;
+  // Who GenerationRequest::key 1, 2.. are, by names that do not change between two starts; beyond
+  // them the key's number.
+  std::vector<std::string> key_owners;
   uint64_t memory_floor = uint64_t{64} << 20;  // bytes; with less free memory: Submit::memory_low
   std::string chat_template;                   // source text; empty: the model's own
   bool strict = false;
@@ -97,6 +104,11 @@ class Engine {
   virtual void cancel(uint64_t request_id) = 0;
 
   virtual EngineStats stats() const = 0;
+  // Keys and values of a text to a file, as far as the prefix cache has them, and back: the text's
+  // tokens. For the owner key 1. Throw invalid_argument without a prefix cache, and as
+  // prefix_file.h.
+  virtual void save_session(const std::string& path, const std::vector<TokenId>& tokens) = 0;
+  virtual std::vector<TokenId> load_session(const std::string& path) = 0;
   virtual const StepLog& steps() const = 0;
   virtual uint64_t memory_bytes() const = 0;  // of weights and KV cache
   // No new requests; returns when the running ones are done or `timeout_seconds` have passed (then

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <future>
 #include <utility>
 
 #include "base/error.h"
@@ -42,13 +43,15 @@ EngineLoop::EngineLoop(const Model& model, const Tokenizer& tokenizer,
   thread_ = std::thread([this] { run(); });
 }
 
-EngineLoop::~EngineLoop() {
+EngineLoop::~EngineLoop() { end(); }
+
+void EngineLoop::end() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 Submit EngineLoop::submit(GenerationRequest request, std::shared_ptr<ResultSink> sink,
@@ -101,6 +104,34 @@ void EngineLoop::drain(double timeout_seconds) {
   idle_.wait(lock, [&] { return pending_ == 0; });
 }
 
+void EngineLoop::with_prefixes(const PrefixWork& work) {
+  if (!thread_.joinable()) return work(exec_->kv(), prefix_cache_.get());
+  std::promise<void> done;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) fail(ErrorCode::cancelled, "the engine has been stopped");
+    orders_.emplace_back([&] {
+      try {
+        work(exec_->kv(), prefix_cache_.get());
+        done.set_value();
+      } catch (...) {
+        done.set_exception(std::current_exception());
+      }
+    });
+  }
+  wake_.notify_all();
+  done.get_future().get();
+}
+
+void EngineLoop::run_orders() {
+  std::vector<std::function<void()>> orders;
+  {
+    const std::lock_guard lock(mutex_);
+    orders.swap(orders_);
+  }
+  for (const auto& order : orders) order();
+}
+
 void EngineLoop::run() {
   for (;;) {
     {
@@ -108,17 +139,19 @@ void EngineLoop::run() {
       ++stats_.ticks;
       if (stopping_)
         for (const auto& request : active_) cancelled_.push_back(request->id);
-      if (stopping_ && active_.empty() && submitted_.empty()) return;
+      if (stopping_ && active_.empty() && submitted_.empty() && orders_.empty()) return;
     }
     if (turn()) continue;
     std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, kIdleTurn,
-                   [&] { return stopping_ || !submitted_.empty() || !cancelled_.empty(); });
+    wake_.wait_for(lock, kIdleTurn, [&] {
+      return stopping_ || !submitted_.empty() || !cancelled_.empty() || !orders_.empty();
+    });
   }
 }
 
 // Returns whether there was work.
 bool EngineLoop::turn() {
+  run_orders();
   take_submitted();
   end_cancelled_and_late();
   for (const PlannedRows& p : scheduler_.plan(active_, EngineClock::now()))

@@ -149,6 +149,12 @@ std::optional<int32_t> KvPool::allocate(size_t group) {
   return pages.allocate();
 }
 
+std::optional<int32_t> KvPool::new_page(size_t group) {
+  PageAllocator& pages = groups_[group].pages;
+  if (pages.free() == 0 || available_pages(group) <= 0) return std::nullopt;
+  return pages.allocate();
+}
+
 bool KvPool::share(int32_t cache, int64_t tokens,
                    const std::vector<std::span<const int32_t>>& tables) {
   Sequence& s = sequence(cache);

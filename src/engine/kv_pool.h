@@ -124,6 +124,15 @@ class KvPool {
   void forget(size_t group, int32_t page) { groups_[group].pages.forget(page); }
   // Nobody but the prefix cache holds it.
   bool is_cached(size_t group, int32_t page) const { return groups_[group].pages.is_cached(page); }
+  // A free page with the caller's reference, for contents from a file; nullopt: none is free or
+  // they are promised. And the end of that reference.
+  [[nodiscard]] std::optional<int32_t> new_page(size_t group);
+  void release_page(size_t group, int32_t page) { groups_[group].pages.release(page); }
+  // The bytes of a page in all layers of its group.
+  std::span<std::byte> page_memory(size_t group, int32_t page) const {
+    const auto size = static_cast<size_t>(shape_.page_bytes(group));
+    return {layer_base(group, 0) + shape_.page_bytes(group) * page, size};
+  }
   // Puts `page`, which holds the same keys and values, in the place of entry `index`.
   void replace(int32_t cache, size_t group, size_t index, int32_t page);
 

@@ -35,7 +35,7 @@ def test_run(strata, chain_file):
     result = run_json(strata, "run", chain_file, "--chat", "-p", "hi", "--temperature", 0)
     assert result["text"] == GREEDY and result["finish_reason"] == "stop"
     assert result["ids"] == [263, 264, 243, 162, 155, 131, 265, 266, 267, 268, 269, 2]
-    assert result["usage"] == {"prompt_tokens": 6, "completion_tokens": 12, "total_tokens": 18}
+    assert result["usage"] == {"prompt_tokens": 6, "prompt_tokens_details": {"cached_tokens": 0}, "completion_tokens": 12, "total_tokens": 18}
     assert {"timings", "system_fingerprint"} <= set(result)
     plain = run(strata, "run", chain_file, "--chat", "-p", "hi", "--temperature", 0, "--quiet")
     assert (plain.stdout, plain.stderr) == (GREEDY + "\n", "")
