@@ -54,16 +54,6 @@ class TokenClock : public ResultSink {
   bool done_ = false;
 };
 
-std::vector<TokenId> random_prompt(int64_t vocabulary, int64_t tokens, uint64_t seed) {
-  std::vector<TokenId> prompt;
-  uint64_t state = seed;
-  for (int64_t i = 0; i < tokens; ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    prompt.push_back(static_cast<TokenId>((state >> 33) % static_cast<uint64_t>(vocabulary)));
-  }
-  return prompt;
-}
-
 std::shared_ptr<TokenClock> submit(Engine& engine, int64_t prompt, int64_t tokens, uint64_t seed) {
   GenerationRequest request;
   request.prompt = random_prompt(engine.tokenizer().vocabulary_size(), prompt, seed);
@@ -109,6 +99,16 @@ Work decode_step(const Engine& engine, std::span<const int64_t> contexts) {
 }
 
 }  // namespace
+
+std::vector<TokenId> random_prompt(int64_t vocabulary, int64_t tokens, uint64_t seed) {
+  std::vector<TokenId> prompt;
+  uint64_t state = seed;
+  for (int64_t i = 0; i < tokens; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    prompt.push_back(static_cast<TokenId>((state >> 33) % static_cast<uint64_t>(vocabulary)));
+  }
+  return prompt;
+}
 
 std::unique_ptr<Engine> load_for_bench(const std::string& model, const EngineRunOptions& options,
                                        int64_t tokens, int streams) {

@@ -24,6 +24,9 @@ struct EngineRunOptions {
   std::function<void()> check = {};           // called often; may throw to stop
 };
 
+// `tokens` token ids from a seed.
+std::vector<TokenId> random_prompt(int64_t vocabulary, int64_t tokens, uint64_t seed);
+
 // Loads `model` for requests of `tokens` tokens in all (0: as many as it takes), `streams` at once.
 // Throws as Engine::load, and Error{invalid_argument} with both numbers for a shorter context.
 std::unique_ptr<Engine> load_for_bench(const std::string& model, const EngineRunOptions& options,

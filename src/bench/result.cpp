@@ -68,6 +68,7 @@ std::string report_json(const BenchReport& report) {
     one["of_limit"] = r.of_limit;
     out["results"].push_back(std::move(one));
   }
+  if (!report.details.is_null()) out["details"] = report.details;
   return to_json_text(out);
 }
 

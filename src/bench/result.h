@@ -41,10 +41,11 @@ struct BenchReport {
   std::string config_hash;
   MachineLimits limits;
   std::vector<BenchResult> results;
+  OrderedJson details = {};  // what a subject says beside its results; null: nothing
 };
 
 // {"isa","threads","config_hash","limits":{..},"results":[{"what","model","params","value","unit",
-// "spread","of_limit"}]}
+// "spread","of_limit"}]}, and "details" where there are any.
 std::string report_json(const BenchReport& report);
 // A table, the ISA level beside every figure, and the limits below it.
 std::string report_text(const BenchReport& report);

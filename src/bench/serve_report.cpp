@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/replace_file.h"
 #include "bench/statistics.h"
+#include "report/bar_chart.h"
 #include "report/line_chart.h"
 
 namespace strata {
@@ -192,6 +193,31 @@ std::string summary_text(const ServeSummary& s, const ServeLimits& limits) {
   line("largest gap of a call", s.largest_gap);
   line("whole call", s.whole);
   return out;
+}
+
+void write_comparison(const std::filesystem::path& path, const std::vector<NamedSummary>& runs) {
+  const auto number = [](const OrderedJson& summary, const char* key) {
+    const auto value = summary.find(key);
+    return value != summary.end() && value->is_number() ? value->get<double>() : 0.0;
+  };
+  double best = 0;
+  for (const NamedSummary& run : runs)
+    best = std::max(best, number(run.summary, "output_tokens_per_second"));
+  BarChart chart;
+  chart.title = "Throughput";
+  chart.subtitle = "output tokens per second";
+  chart.scale = "the best";
+  for (const NamedSummary& run : runs) {
+    const double rate = number(run.summary, "output_tokens_per_second");
+    const auto p99 = [&](const char* key) {
+      const auto value = run.summary.find(key);
+      return value != run.summary.end() ? number(*value, "p99") : 0.0;
+    };
+    chart.bars.push_back({run.name, best > 0 ? rate / best : 0,
+                          fmt::format("{:.1f} tokens/s; p99: first text {:.2f} s, gap {:.3f} s",
+                                      rate, p99("ttft_s"), p99("gap_s"))});
+  }
+  write_png(chart, path);
 }
 
 void write_serve_report(const std::filesystem::path& folder, const OrderedJson& head,

@@ -38,6 +38,14 @@ ServeSummary summarize_calls(const std::vector<CallRecord>& calls, const ServeLi
 OrderedJson summary_json(const ServeSummary& summary, const ServeLimits& limits);
 std::string summary_text(const ServeSummary& summary, const ServeLimits& limits);
 
+// throughput_comparison.png: output tokens per second of several runs, in their order, beside the
+// best; `summary` as summary_json() has it.
+struct NamedSummary {
+  std::string name;
+  OrderedJson summary;
+};
+void write_comparison(const std::filesystem::path& path, const std::vector<NamedSummary>& runs);
+
 // load_test_results.json (head + summary), calls.csv (one row a call), latency_cdf.png and
 // throughput.png (output tokens per second, and calls under way, over time) into a folder, which is
 // made. Throws Error naming the file.

@@ -52,13 +52,13 @@ Work model_pass(const Model& model, int64_t rows, int64_t logit_rows) {
   return work;
 }
 
-double kv_read_bytes(const Model& model, KvType type, int64_t position) {
-  const KvShape shape = kv_shape(model, type);
+double kv_read_bytes(const Model& model, KvType type, int64_t position, const KvPolicy& policy) {
+  const KvShape shape = kv_shape(model, type, policy);
   const double token_bytes =
       static_cast<double>(shape.kv_heads * head_page_bytes(type, shape.head_size)) / kPageTokens;
   double bytes = 0;
   for (const KvShape::Group& g : shape.groups) {
-    const int64_t seen = g.window > 0 ? std::min<int64_t>(position + 1, g.window) : position + 1;
+    const int64_t seen = g.window > 0 ? std::min(position + 1, g.window + g.sinks) : position + 1;
     bytes += token_bytes * g.layers * static_cast<double>(seen);
   }
   return bytes;

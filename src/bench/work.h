@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "bench/roofline.h"
+#include "engine/kv_policy.h"
 #include "model/model.h"
 #include "numeric/kv_type.h"
 
@@ -29,7 +30,9 @@ struct Work {
 // never flattered.
 Work model_pass(const Model& model, int64_t rows, int64_t logit_rows);
 
-// Bytes of keys and values that the query at `position` reads in all layers, windows considered.
-double kv_read_bytes(const Model& model, KvType type, int64_t position);
+// Bytes of keys and values that the query at `position` reads in all layers, windows and the policy
+// considered.
+double kv_read_bytes(const Model& model, KvType type, int64_t position,
+                     const KvPolicy& policy = {});
 
 }  // namespace strata

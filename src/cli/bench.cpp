@@ -1,11 +1,8 @@
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <memory>
 
-#include "base/cpu.h"
 #include "base/error.h"
-#include "base/thread_pool.h"
 #include "bench/attention.h"
 #include "bench/engine_run.h"
 #include "bench/gemm.h"
@@ -13,11 +10,11 @@
 #include "bench/result.h"
 #include "bench/roofline.h"
 #include "bench/train.h"
+#include "cli/bench_kv.h"
+#include "cli/bench_run.h"
 #include "cli/bench_serve.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
-#include "engine/config_hash.h"
-#include "kernels/kernel_table.h"
 #include "model/catalogue.h"
 #include "train/train_config.h"
 
@@ -25,13 +22,7 @@ namespace strata::cli {
 namespace {
 
 // The options of all subjects; each declares those it reads.
-struct BenchFlags {
-  GlobalOptions global;
-  EngineFlags engine;  // threads, kv_type, strict
-  std::string model;
-  std::string png;
-  double window_seconds = ProbeOptions{}.window_seconds;
-  int repeats = 5;
+struct BenchFlags : BenchRunFlags {
   int64_t prompt = 512;
   int64_t context = 1;
   int64_t tokens = 128;
@@ -41,81 +32,6 @@ struct BenchFlags {
   int64_t out = 0, in = 0;
   TrainCase train;
   AttentionCase attention;
-};
-
-// What is being done, on stderr; only on a terminal.
-class Status {
- public:
-  explicit Status(bool quiet) : visible_(!quiet && isatty(STDERR_FILENO) == 1) {}
-  ~Status() { say(""); }
-  Status(const Status&) = delete;
-  Status& operator=(const Status&) = delete;
-  void say(const std::string& what) const {
-    if (visible_) fmt::print(stderr, "\r\033[K{}", what);
-  }
-
- private:
-  bool visible_;
-};
-
-// One run of the command: limits, measurements, limits again, report.
-class Bench {
- public:
-  explicit Bench(const BenchFlags& flags)
-      : flags_(flags),
-        threads_(flags.engine.threads > 0 ? flags.engine.threads : usable_threads()),
-        status_(flags.global.quiet) {}
-
-  int threads() const { return threads_; }
-  const Status& status() const { return status_; }
-
-  // fn(OpContext) on a pool of its own.
-  template <typename Fn>
-  auto with_pool(Fn fn) const {
-    ThreadPool pool(threads_);
-    return fn(OpContext{&kernel_table(isa_level()), &pool});
-  }
-
-  ProbeSamples probe() const {
-    status_.say("measuring this machine's limits");
-    ProbeOptions options;
-    options.window_seconds = flags_.window_seconds;
-    options.check = stop_if_interrupted;
-    return with_pool([&](const OpContext& context) { return probe_machine(context, options); });
-  }
-
-  // Prints the results and draws them where asked for. model_hash: empty without a model.
-  int report(const std::string& model_hash, const std::vector<Measurement>& measurements,
-             const MachineLimits& limits) const {
-    BenchReport report;
-    report.isa = isa_level_name(isa_level());
-    report.threads = threads_;
-    report.limits = limits;
-    const EngineOptions engine = engine_options(flags_.engine);
-    report.config_hash = config_hash(this_run(model_hash, engine.kv_type, engine.activations));
-    for (const Measurement& m : measurements) report.results.push_back(finish(m, limits));
-    if (!flags_.png.empty()) report_png(report, flags_.png);
-    status_.say("");
-    if (flags_.global.json)
-      print_json(report_json(report));
-    else
-      fmt::print("{}", report_text(report));
-    return kDone;
-  }
-
-  // Measures between two probes; the limits are the larger ones.
-  template <typename Measure>
-  int run(Measure measure) const {
-    const MachineLimits before = probe().best();
-    std::string model_hash;
-    const std::vector<Measurement> measurements = measure(model_hash);
-    return report(model_hash, measurements, larger_of(before, probe().best()));
-  }
-
- private:
-  const BenchFlags& flags_;
-  int threads_;
-  Status status_;
 };
 
 EngineRunOptions run_options(const BenchFlags& flags, const Bench& bench) {
@@ -287,47 +203,11 @@ int train_command(const BenchFlags& flags) {
 
 // ---- options ----
 
-void add_bench_options(CLI::App& command, BenchFlags& flags) {
-  command
-      .add_option("--probe-window", flags.window_seconds,
-                  "seconds of each of the 3 to 10 windows in which a limit is measured")
-      ->check(CLI::Range(0.0001, 10.0))
-      ->capture_default_str();
-  command.add_option("--png", flags.png, "also draw the shares of the limits to this PNG file")
-      ->type_name("FILE");
-  add_common_options(command, flags.global);
-}
-
-void add_threads(CLI::App& command, BenchFlags& flags) {
-  command.add_option("--threads", flags.engine.threads, "threads; 0: every usable core")
-      ->check(CLI::Range(0, 1024));
-}
-
-void add_repeats(CLI::App& command, BenchFlags& flags) {
-  command
-      .add_option("--repeats", flags.repeats,
-                  "runs that count, after one that warms up; the median is given")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-}
-
 void add_kv_type(CLI::App& command, BenchFlags& flags) {
   command
       .add_option("--kv-type", flags.engine.kv_type,
                   "number format of the KV cache: f16, bf16, f32, q8 or q4")
       ->check(CLI::IsMember(kv_type_names()))
-      ->capture_default_str();
-}
-
-void add_model(CLI::App& command, BenchFlags& flags) {
-  command.add_option("MODEL", flags.model,
-                     "catalogue name, .gguf file or folder; default: the catalogue's");
-  add_exec_flags(command, flags.engine);
-}
-
-void add_size(CLI::App& command, const char* name, int64_t& value, const char* what) {
-  command.add_option(name, value, what)
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
       ->capture_default_str();
 }
 
@@ -461,6 +341,7 @@ void add_bench(CLI::App& app, Run& run) {
                 add_model(command, flags);
                 add_repeats(command, flags);
               });
+  add_bench_kv(bench, run);
   add_bench_serve(bench, run);
 }
 

@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "bench/serve_report.h"
+#include "bench/step_watch.h"
+#include "cli/engine_options.h"
 
 namespace strata::cli {
 namespace {
@@ -18,6 +20,8 @@ struct ServeBenchFlags {
   TraceOptions trace;
   std::string trace_file;
   std::string folder;
+  std::string name;
+  std::vector<std::string> compared;  // NAME=FOLDER of earlier runs
   int64_t requests = 64;
   double rate = 0;
   int64_t prompt = 256, output = 64;
@@ -63,6 +67,22 @@ OrderedJson head_of(const ServeBenchFlags& flags) {
   return head;
 }
 
+// The earlier runs to compare with, told before anything is sent when one cannot be read.
+std::vector<NamedSummary> earlier_runs(const ServeBenchFlags& flags) {
+  std::vector<NamedSummary> runs;
+  for (const std::string& text : flags.compared) {
+    const size_t at = text.find('=');
+    if (at == std::string::npos || at == 0 || at + 1 == text.size())
+      fail(ErrorCode::invalid_argument, "--compare: got '{}', wanted NAME=FOLDER", text);
+    const std::string path = text.substr(at + 1) + "/load_test_results.json";
+    const OrderedJson results = parse_ordered_json(read_file(path));
+    if (!results.is_object() || !results.contains("summary"))
+      fail(ErrorCode::data_corrupt, "{}: not the results of a load test", path);
+    runs.push_back({text.substr(0, at), results["summary"]});
+  }
+  return runs;
+}
+
 int serve_command(const ServeBenchFlags& flags) {
   ServeClientOptions client = flags.client;
   client.ignore_eos = !flags.no_ignore_eos;
@@ -76,11 +96,20 @@ int serve_command(const ServeBenchFlags& flags) {
     if (visible)
       fmt::print(stderr, "\r\033[K{} of {} calls ended, {} failed", ended, plan.size(), failed);
   };
+  std::vector<NamedSummary> runs = earlier_runs(flags);
+  StepWatcher watcher(client);
   const std::vector<CallRecord> calls = run_calls(plan, client);
+  const std::vector<WatchedStep> steps = watcher.finish();
   if (visible) fmt::print(stderr, "\r\033[K");
   const ServeSummary summary = summarize_calls(calls, flags.limits);
   const OrderedJson head = head_of(flags);
-  if (!flags.folder.empty()) write_serve_report(flags.folder, head, plan, calls, flags.limits);
+  if (!flags.folder.empty()) {
+    write_serve_report(flags.folder, head, plan, calls, flags.limits);
+    write_step_report(flags.folder, steps);
+    runs.push_back({flags.name.empty() ? flags.client.model : flags.name,
+                    summary_json(summary, flags.limits)});
+    write_comparison(std::filesystem::path(flags.folder) / "throughput_comparison.png", runs);
+  }
   if (flags.global.json) {
     OrderedJson out = head;
     out["summary"] = summary_json(summary, flags.limits);
@@ -157,7 +186,14 @@ void add_bench_serve(CLI::App& bench, Run& run) {
       ->capture_default_str();
   command.add_option("--out", flags->folder,
                      "folder for load_test_results.json, calls.csv, latency_cdf.png, "
-                     "throughput.png");
+                     "throughput.png, throughput_comparison.png; of a strata server also "
+                     "batch_timeline.png, memory_efficiency.png, engine_steps.csv");
+  command.add_option("--name", flags->name, "of this run in the comparison; default: the model");
+  command
+      .add_option("--compare", flags->compared,
+                  "NAME=FOLDER: an earlier run's --out, to stand in throughput_comparison.png "
+                  "(repeatable)")
+      ->allow_extra_args(false);
   add_common_options(command, flags->global);
   command.callback([flags, &run] { run = [flags] { return serve_command(*flags); }; });
 }

@@ -39,6 +39,12 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option(
       "--kv-memory", flags.kv_memory,
       "size of the KV cache, such as 2GiB; default: a quarter of free memory, at most 4GiB");
+  command
+      .add_option(
+          "--kv-policy", flags.kv_policy,
+          "what is kept of a text: full; window=N: the last N tokens; sinks=S,window=N: and "
+          "the first S (then --context may exceed the model's)")
+      ->capture_default_str();
   command.add_option("--chat-template", flags.chat_template_file,
                      "a Jinja file to use instead of the model's own template");
 }
@@ -53,6 +59,7 @@ EngineOptions engine_options(const EngineFlags& flags) {
   options.context = flags.context;
   if (!flags.kv_memory.empty()) options.kv_memory = parse_size(flags.kv_memory, "--kv-memory");
   options.kv_type = *kv_type_of(flags.kv_type);
+  options.kv_policy = parse_kv_policy(flags.kv_policy, "--kv-policy");
   options.activations = flags.activations == "int8x2" ? Activations::int8x2 : Activations::int8;
   if (!flags.chat_template_file.empty())
     options.chat_template = read_file(flags.chat_template_file);

@@ -15,6 +15,7 @@ struct EngineFlags {
   int64_t context = 0;
   std::string kv_memory;
   std::string kv_type = "f16";
+  std::string kv_policy = "full";
   std::string activations = "int8";
   std::string chat_template_file;
   bool strict = false;

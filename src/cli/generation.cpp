@@ -14,9 +14,13 @@ namespace {
 class WaitingSink final : public ResultSink {
  public:
   void on_token(TokenEvent event) override {
+    const std::chrono::duration<double> since = Clock::now() - begin_;
     const std::lock_guard lock(mutex_);
-    fresh_ += event.text;
-    ids_.insert(ids_.end(), event.ids.begin(), event.ids.end());
+    // An event may have no id: at the end, with text that was held back.
+    fresh_.push_back(
+        {event.ids.empty() ? kNoToken : event.ids.front(), since.count(), std::move(event.text)});
+    for (size_t i = 1; i < event.ids.size(); ++i)
+      fresh_.push_back({event.ids[i], since.count(), ""});
     finish_ = event.finish;
     error_ = event.error;
     wake_.notify_one();
@@ -28,8 +32,8 @@ class WaitingSink final : public ResultSink {
     wake_.notify_one();
   }
 
-  // The text since the last call, waiting for some at most `milliseconds`; done: nothing follows.
-  std::string take(int milliseconds, bool& done) {
+  // What came since the last call, waiting for some at most `milliseconds`; done: nothing follows.
+  std::vector<TimedToken> take(int milliseconds, bool& done) {
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, std::chrono::milliseconds(milliseconds),
                    [&] { return done_ || !fresh_.empty(); });
@@ -38,17 +42,17 @@ class WaitingSink final : public ResultSink {
   }
   // After done.
   void result(Generated& out, std::string& error) {
-    out.ids = std::move(ids_);
     out.finish = finish_;
     out.summary = summary_;
     error = error_;
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin_ = Clock::now();
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::string fresh_;
-  std::vector<TokenId> ids_;
+  std::vector<TimedToken> fresh_;
   FinishReason finish_ = FinishReason::none;
   std::string error_;
   RequestSummary summary_;
@@ -98,6 +102,13 @@ GenerationRequest generation_request(const SamplingFlags& flags, const Engine& e
 
 Generated generate(Engine& engine, GenerationRequest request,
                    const std::function<void(std::string_view)>& on_text) {
+  return generate_timed(engine, std::move(request), [&](const TimedToken& token) {
+    if (!token.text.empty()) on_text(token.text);
+  });
+}
+
+Generated generate_timed(Engine& engine, GenerationRequest request,
+                         const std::function<void(const TimedToken&)>& on_token) {
   const auto sink = std::make_shared<WaitingSink>();
   uint64_t id = 0;
   if (engine.submit(std::move(request), sink, id) != Submit::accepted)
@@ -105,10 +116,13 @@ Generated generate(Engine& engine, GenerationRequest request,
   Generated out;
   bool cancelled = false;
   for (bool done = false; !done;) {
-    const std::string text = sink->take(kInterruptPollMilliseconds, done);
-    if (!text.empty()) {
-      out.text += text;
-      on_text(text);
+    for (const TimedToken& token : sink->take(kInterruptPollMilliseconds, done)) {
+      out.text += token.text;
+      if (token.id != kNoToken) {
+        out.ids.push_back(token.id);
+        out.seconds.push_back(token.seconds);
+      }
+      on_token(token);
     }
     if (interrupted() && !cancelled) {
       engine.cancel(id);

@@ -24,6 +24,7 @@ GenerationRequest generation_request(const SamplingFlags& flags, const Engine& e
 struct Generated {
   std::string text;
   std::vector<TokenId> ids;
+  std::vector<double> seconds;  // when each id came, after the request was made
   FinishReason finish = FinishReason::none;
   RequestSummary summary;
 };
@@ -32,5 +33,15 @@ struct Generated {
 // there (finish == cancelled). Throws Error{internal} when the model fails.
 Generated generate(Engine& engine, GenerationRequest request,
                    const std::function<void(std::string_view)>& on_text);
+
+// A token and its text, which is empty while a character or a stop string is not whole, or ended.
+struct TimedToken {
+  TokenId id = kNoToken;
+  double seconds = 0;  // after the request was made
+  std::string text;
+};
+// The same, token by token.
+Generated generate_timed(Engine& engine, GenerationRequest request,
+                         const std::function<void(const TimedToken&)>& on_token);
 
 }  // namespace strata::cli

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <thread>
@@ -10,6 +11,8 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/paths.h"
+#include "base/sha256.h"
 #include "cli/command.h"
 #include "cli/config_args.h"
 #include "cli/engine_options.h"
@@ -30,11 +33,17 @@ struct ServeFlags {
   int batch_tokens = 512;
   int queue = 256;
   std::string policy = "priority";
+  std::string batching = "continuous";
+  bool length_buckets = false;
   double itl_target_ms = 100;
   std::string prefix_cache = "on";
   std::string shared_prefix_file;
+  std::string prompt_cache, prompt_cache_size = "1GiB";
   std::string memory_floor = "64MiB";
   std::string api_key_file;
+  std::string admin_key_file;
+  std::string model_root;
+  std::string model_memory;
   std::string tls_cert, tls_key;
   std::string cors;
   double drain_timeout = 30;
@@ -83,6 +92,10 @@ server::ServerSettings server_settings(const ServeFlags& flags) {
   settings.http.tls_cert_file = flags.tls_cert;
   settings.http.tls_key_file = flags.tls_key;
   if (!flags.api_key_file.empty()) settings.api_keys = server::read_key_file(flags.api_key_file);
+  if (!flags.admin_key_file.empty())
+    settings.admin_keys = server::read_key_file(flags.admin_key_file);
+  settings.model_root =
+      flags.model_root.empty() ? models_folder() : std::filesystem::path(flags.model_root);
   settings.cors_origin = flags.cors;
   settings.lenient = flags.lenient;
   settings.drain_timeout_seconds = flags.drain_timeout;
@@ -97,20 +110,69 @@ EngineOptions serve_options(const ServeFlags& flags) {
   options.policy = flags.policy == "fcfs"  ? Policy::fcfs
                    : flags.policy == "sjf" ? Policy::sjf
                                            : Policy::priority;
+  options.batching = flags.batching == "static"        ? Batching::static_padded
+                     : flags.batching == "static-drop" ? Batching::static_dropped
+                                                       : Batching::continuous;
+  options.length_buckets = flags.length_buckets;
+  if (options.length_buckets && options.batching == Batching::continuous)
+    fail(ErrorCode::invalid_argument,
+         "--length-buckets: only with --batching static or static-drop");
   options.itl_target_seconds = flags.itl_target_ms / 1e3;
   options.prefix_cache = flags.prefix_cache == "on";
   if (!flags.shared_prefix_file.empty())
     options.shared_prefix = read_file(flags.shared_prefix_file);
+  options.prompt_cache_folder = flags.prompt_cache;
+  options.prompt_cache_bytes =
+      static_cast<int64_t>(parse_size(flags.prompt_cache_size, "--prompt-cache-size"));
+  // Known again by name and key together, wherever they stand in the file next time.
+  if (!flags.api_key_file.empty() && !flags.prompt_cache.empty())
+    for (const server::ApiKey& key : server::read_key_file(flags.api_key_file))
+      options.key_owners.push_back(sha256_hex("prompt cache of " + key.name + ":" + key.key));
   options.memory_floor = parse_size(flags.memory_floor, "--memory-floor");
   return options;
 }
 
-// Loads each file once, whatever the number of names it is served under.
-std::vector<server::ServedModel> load_models(const ServeFlags& flags) {
+// Bytes of a model's weights as its files have them.
+uint64_t file_bytes(const std::string& model) {
+  const std::filesystem::path path = resolve_model_path(model);
+  if (!std::filesystem::is_directory(path)) return std::filesystem::file_size(path);
+  uint64_t bytes = 0;
+  for (const auto& file : std::filesystem::directory_iterator(path))
+    if (file.path().extension() == ".safetensors") bytes += file.file_size();
+  return bytes;
+}
+
+server::ModelSettings model_settings(const ServeFlags& flags) {
+  server::ModelSettings settings;
+  const EngineOptions options = serve_options(flags);
+  settings.load = [options](const std::string& path) { return Engine::load(path, options); };
+  settings.estimate = [kv = options.kv_memory](const std::string& path) {
+    return file_bytes(path) + kv;
+  };
+  settings.drain_timeout_seconds = flags.drain_timeout;
+  if (flags.model_memory.empty()) return settings;
+  settings.budget_bytes = parse_size(flags.model_memory, "--model-memory");
+  if (options.kv_memory == 0)
+    fail(ErrorCode::invalid_argument,
+         "--model-memory: give each model's KV cache a size, too (--kv-memory)");
+  return settings;
+}
+
+// Loads each file once, whatever the number of names it is served under; beyond --model-memory
+// models are left to be loaded when somebody asks for them.
+std::vector<server::ServedModel> load_models(const ServeFlags& flags,
+                                             const server::ModelSettings& settings) {
   std::vector<server::ServedModel> models;
   std::map<std::string, std::shared_ptr<Engine>> loaded;
+  uint64_t used = 0;
   for (const NamedPath& model : models_to_serve(flags)) {
     std::shared_ptr<Engine>& engine = loaded[model.path];
+    if (engine == nullptr && !models.empty() && settings.budget_bytes > 0 &&
+        used + settings.estimate(model.path) > settings.budget_bytes) {
+      log_info("{}: beyond --model-memory; loaded when it is asked for", model.name);
+      models.push_back({model.name, nullptr, std::time(nullptr), model.path});
+      continue;
+    }
     if (engine == nullptr) {
       LoadingBar bar(model.name, flags.global.quiet);
       EngineOptions options = serve_options(flags);
@@ -119,12 +181,13 @@ std::vector<server::ServedModel> load_models(const ServeFlags& flags) {
         stop_if_interrupted();
       };
       engine = Engine::load(model.path, options);
+      used += engine->memory_bytes();
     }
     const EngineOptions& in_force = engine->options();
     log_info("{}: context {} tokens, KV pool {} MiB ({}), {} threads, {}", model.name,
              in_force.context, in_force.kv_memory >> 20, flags.engine.kv_type, in_force.threads,
              isa_level_name(isa_level()));
-    models.push_back({model.name, engine, std::time(nullptr)});
+    models.push_back({model.name, engine, std::time(nullptr), model.path});
   }
   return models;
 }
@@ -134,9 +197,10 @@ int serve_command(const ServeFlags& flags) {
   if (flags.global.quiet) set_log_level(LogLevel::warning);
   // A wrong flag is told before the port is taken.
   models_to_serve(flags);
-  serve_options(flags);
-  server::Server server(server_settings(flags));
-  server.set_models(load_models(flags));
+  server::ServerSettings settings = server_settings(flags);
+  settings.models = model_settings(flags);
+  server::Server server(settings);
+  server.set_models(load_models(flags, settings.models));
   const bool ipv6 = flags.host.find(':') != std::string::npos;
   fmt::print(stderr, "listening on {}://{}{}{}:{}\n", flags.tls_cert.empty() ? "http" : "https",
              ipv6 ? "[" : "", flags.host, ipv6 ? "]" : "", server.port());
@@ -187,6 +251,15 @@ void add_serve(CLI::App& app, Run& run) {
       ->check(CLI::IsMember({"priority", "fcfs", "sjf"}))
       ->capture_default_str();
   command
+      .add_option("--batching", flags->batching,
+                  "continuous; or, as a baseline to measure against, static: a batch of "
+                  "--max-running ends before the next begins, its rows padded to the longest "
+                  "(static-drop: nothing padded); both without a prefix cache")
+      ->check(CLI::IsMember({"continuous", "static", "static-drop"}))
+      ->capture_default_str();
+  command.add_flag("--length-buckets", flags->length_buckets,
+                   "static batches hold only prompts of one power of two of tokens");
+  command
       .add_option("--itl-target-ms", flags->itl_target_ms,
                   "while answers stream, prompts are read in chunks that keep the gap between two "
                   "tokens below this, or below twice the gap without them")
@@ -201,6 +274,12 @@ void add_serve(CLI::App& app, Run& run) {
   command.add_option("--shared-prefix", flags->shared_prefix_file,
                      "a file with the beginning of prompts (or the system message of chats) that "
                      "all API keys may share in the prefix cache");
+  command.add_option("--prompt-cache", flags->prompt_cache,
+                     "folder in which prompts and answers of the prefix cache survive a restart");
+  command
+      .add_option("--prompt-cache-size", flags->prompt_cache_size,
+                  "most bytes of a model there; the least recently used is left out")
+      ->capture_default_str();
   command
       .add_option("--memory-floor", flags->memory_floor,
                   "with less free memory than this, new requests get 503; 0: never")
@@ -208,6 +287,13 @@ void add_serve(CLI::App& app, Run& run) {
   command.add_option(
       "--api-key-file", flags->api_key_file,
       "lines name:key[:priority cap[:requests per minute]]; without it anybody may call");
+  command.add_option("--admin-key-file", flags->admin_key_file,
+                     "lines name:key: who may load and unload models (/admin); without it nobody");
+  command.add_option("--model-root", flags->model_root,
+                     "folder below which /admin may load models; default: the models folder");
+  command.add_option("--model-memory", flags->model_memory,
+                     "bytes for all models and their KV caches together: beyond it the model asked "
+                     "for least recently gives way, and is loaded again when it is asked for");
   command.add_option("--tls-cert", flags->tls_cert, "PEM certificate chain");
   command.add_option("--tls-key", flags->tls_key, "PEM private key");
   command.add_option("--cors", flags->cors,

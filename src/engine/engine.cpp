@@ -3,14 +3,17 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/sha256.h"
 #include "engine/chat_prompt.h"
 #include "engine/engine_loop.h"
 #include "engine/memory_budget.h"
 #include "engine/model_files.h"
+#include "engine/prefix_file.h"
 #include "engine/serve_exec.h"
 
 namespace strata {
@@ -35,6 +38,7 @@ class LoadedEngine final : public Engine {
     ServeExecOptions exec;
     exec.threads = options_.threads;
     exec.kv_type = options_.kv_type;
+    exec.kv_policy = options_.kv_policy;
     exec.activations = options_.activations;
     exec.kv_memory = budget.kv_bytes;
     exec.context = budget.context;
@@ -46,21 +50,36 @@ class LoadedEngine final : public Engine {
       log_warning("the context is {} tokens instead of {}: the KV pool of {} MiB holds no more",
                   serve->context_length(), options_.context, options_.kv_memory >> 20);
     options_.context = std::min(options_.context, serve->context_length());
+    memory_bytes_ = serve->weights().bytes() + serve->kv().bytes();
 
     LoopOptions loop;
     loop.scheduler.max_running = options_.max_running;
     loop.scheduler.batch_tokens = std::max(options_.batch_tokens, options_.max_running);
     loop.scheduler.policy = options_.policy;
+    loop.scheduler.batching = options_.batching;
+    loop.scheduler.length_buckets = options_.length_buckets;
+    loop.scheduler.context = options_.context;
     loop.scheduler.itl_target_seconds = options_.itl_target_seconds;
     loop.queue = options_.queue;
     loop.memory_floor = options_.memory_floor;
-    loop.prefix_cache = options_.prefix_cache;
+    // Textbook batches share nothing, and padding writes to its pages. What sinks leave behind
+    // cannot be taken up again.
+    loop.prefix_cache = options_.prefix_cache && options_.batching == Batching::continuous &&
+                        options_.kv_policy.sinks == 0;
     loop.shared_prefixes = shared_prefixes();
     loop.context_length = options_.context;
     loop_ = std::make_unique<EngineLoop>(*model_, *files_.tokenizer,
                                          find_end_tokens(files_, template_.get()), std::move(serve),
                                          loop);
+    if (!options_.prompt_cache_folder.empty()) read_prompt_cache();
   }
+
+  ~LoadedEngine() override {
+    loop_->end();
+    if (!options_.prompt_cache_folder.empty()) write_prompt_cache();
+  }
+  LoadedEngine(const LoadedEngine&) = delete;
+  LoadedEngine& operator=(const LoadedEngine&) = delete;
 
   const Model& model() const override { return *model_; }
   const Tokenizer& tokenizer() const override { return *files_.tokenizer; }
@@ -72,10 +91,19 @@ class LoadedEngine final : public Engine {
   const std::vector<TokenId>& end_tokens() const override { return loop_->end_tokens(); }
 
   std::string fingerprint() const override {
-    return fmt::format("strata-{}-{}-{}{}-{}", STRATA_VERSION, isa_level_name(isa_level()),
-                       kv_type_name(options_.kv_type),
-                       options_.activations == Activations::int8 ? "" : "-int8x2",
-                       model_->hash.substr(0, 12));
+    const KvPolicy& policy = options_.kv_policy;
+    return fmt::format(
+        "strata-{}-{}-{}{}{}-{}", STRATA_VERSION, isa_level_name(isa_level()),
+        kv_type_name(options_.kv_type), policy.is_full() ? "" : "-" + kv_policy_name(policy),
+        options_.activations == Activations::int8 ? "" : "-int8x2", model_->hash.substr(0, 12));
+  }
+
+  void check_kv_policy(const KvPolicy& policy) const override {
+    if (policy == options_.kv_policy) return;
+    if (!options_.kv_policy.is_full())
+      fail(ErrorCode::invalid_argument, "kv_policy: got {}, this model is served with {} alone",
+           kv_policy_name(policy), kv_policy_name(options_.kv_policy));
+    strata::check_kv_policy(*model_, options_.kv_type, policy);
   }
 
   Submit submit(GenerationRequest request, std::shared_ptr<ResultSink> sink,
@@ -85,9 +113,107 @@ class LoadedEngine final : public Engine {
   }
   void cancel(uint64_t request_id) override { loop_->cancel(request_id); }
   EngineStats stats() const override { return loop_->stats(); }
+  void save_session(const std::string& path, const std::vector<TokenId>& tokens) override {
+    loop_->with_prefixes([&](KvPool& pool, PrefixCache* cache) {
+      require(cache);
+      write_prefixes(
+          path, {made_by(), tokens}, pool, cache->view(1, tokens),
+          [](uint32_t salt) {
+            return salt == 1 ? std::optional<std::string>("session") : std::nullopt;
+          },
+          INT64_MAX);
+    });
+  }
+  std::vector<TokenId> load_session(const std::string& path) override {
+    std::vector<TokenId> tokens;
+    loop_->with_prefixes([&](KvPool& pool, PrefixCache* cache) {
+      require(cache);
+      tokens = read_prefixes(
+          path, made_by(), pool, *cache,
+          [](const std::string& owner) {
+            return owner == "session" ? std::optional<uint32_t>(1) : std::nullopt;
+          },
+          model_->config.vocabulary_size);
+    });
+    return tokens;
+  }
+  const StepLog& steps() const override { return loop_->steps(); }
+  uint64_t memory_bytes() const override { return memory_bytes_; }
   void drain(double timeout_seconds) override { loop_->drain(timeout_seconds); }
 
  private:
+  static void require(const PrefixCache* cache) {
+    if (cache == nullptr)
+      fail(ErrorCode::invalid_argument,
+           "keys and values are kept by the prefix cache, which is off here (sinks, static batches "
+           "and --prefix-cache off have none)");
+  }
+
+  // What bits of keys and values depend on.
+  OrderedJson made_by() const {
+    OrderedJson out;
+    out["model"] = model_->hash;
+    out["isa"] = isa_level_name(isa_level());
+    out["kv_type"] = kv_type_name(options_.kv_type);
+    out["kv_policy"] = kv_policy_name(options_.kv_policy);
+    out["activations"] = activations_name(options_.activations);
+    const KvShape shape = kv_shape(*model_, options_.kv_type, options_.kv_policy);
+    for (size_t g = 0; g < shape.groups.size(); ++g)
+      out["page_bytes"].push_back(shape.page_bytes(g));
+    return out;
+  }
+
+  std::filesystem::path prompt_cache_file() const {
+    return std::filesystem::path(options_.prompt_cache_folder) /
+           (sha256_hex(to_json_text(made_by())).substr(0, 24) + ".prompts");
+  }
+  std::optional<std::string> owner_of(uint32_t salt) const {
+    if (salt == PrefixCache::kSharedSalt) return std::nullopt;  // declared anew at each start
+    const size_t index = salt - 1;
+    return index < options_.key_owners.size() ? options_.key_owners[index]
+                                              : fmt::format("key {}", salt);
+  }
+  std::optional<uint32_t> salt_of(const std::string& owner) const {
+    for (size_t i = 0; i < options_.key_owners.size(); ++i)
+      if (options_.key_owners[i] == owner) return static_cast<uint32_t>(i + 1);
+    if (options_.key_owners.empty() && owner == "key 1") return 1;
+    return std::nullopt;
+  }
+
+  // The cache is a help: whatever is wrong with it costs a warning and the time it would have
+  // saved.
+  void read_prompt_cache() {
+    const std::filesystem::path path = prompt_cache_file();
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) return;
+    try {
+      loop_->with_prefixes([&](KvPool& pool, PrefixCache* cache) {
+        require(cache);
+        read_prefixes(
+            path, made_by(), pool, *cache, [&](const std::string& owner) { return salt_of(owner); },
+            model_->config.vocabulary_size);
+        log_info("{}: {} pages of prompts", path.string(), pool.cached_pages());
+      });
+    } catch (const Error& e) {
+      log_warning("prompt cache ignored: {}", e.what());
+    }
+  }
+  void write_prompt_cache() const noexcept {
+    try {
+      std::filesystem::create_directories(options_.prompt_cache_folder);
+      // Prompts are whose they are.
+      std::filesystem::permissions(options_.prompt_cache_folder, std::filesystem::perms::owner_all);
+      loop_->with_prefixes([&](KvPool& pool, PrefixCache* cache) {
+        require(cache);
+        write_prefixes(
+            prompt_cache_file(), {made_by()}, pool, cache->view(),
+            [&](uint32_t salt) { return owner_of(salt); }, options_.prompt_cache_bytes);
+      });
+    } catch (const std::exception& e) {
+      log_warning("prompt cache not written: {}", e.what());
+    }
+  }
+
   // A template in the model's file that cannot be read takes chat away, not the model.
   void parse_template(const std::string& source) {
     try {
@@ -140,6 +266,7 @@ class LoadedEngine final : public Engine {
         fail(ErrorCode::invalid_argument,
              "logit_bias: token id {} is outside the vocabulary of {} tokens", id,
              model_->config.vocabulary_size);
+    if (request.kv_policy) check_kv_policy(*request.kv_policy);
     const int64_t generates = request.embedding || request.max_tokens == 0 ? 0 : 1;
     if (size + generates > options_.context)
       throw ContextLengthError(options_.context, size,
@@ -151,6 +278,7 @@ class LoadedEngine final : public Engine {
   ModelFiles files_;
   std::unique_ptr<ChatTemplate> template_;
   std::string template_error_;
+  uint64_t memory_bytes_ = 0;
   std::unique_ptr<EngineLoop> loop_;
 };
 

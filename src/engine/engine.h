@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "engine/kv_policy.h"
+#include "engine/policy.h"
 #include "engine/request.h"
-#include "engine/scheduler.h"
+#include "engine/step_log.h"
 #include "model/model.h"
 #include "numeric/activations.h"
 #include "numeric/kv_type.h"
@@ -19,17 +21,27 @@ namespace strata {
 
 struct EngineOptions {
   int threads = 0;         // 0: every usable core (affinity, cgroup quota)
-  int64_t context = 0;     // 0: the model's; clamped to what the KV pool holds
+  int64_t context = 0;     // 0: the model's, the most without sinks; clamped to the KV pool
   uint64_t kv_memory = 0;  // bytes; 0: a quarter of free memory, at most 4 GiB
   KvType kv_type = KvType::f16;
+  KvPolicy kv_policy = {};
   Activations activations = Activations::int8;
   int max_running = 64;    // sequences in the batch
   int batch_tokens = 512;  // rows of a step
   int queue = 256;         // requests that wait
   Policy policy = Policy::priority;
+  Batching batching = Batching::continuous;
+  bool length_buckets = false;      // of static batches: only prompts of like length together
   double itl_target_seconds = 0.1;  // see SchedulerOptions
   bool prefix_cache = true;
   std::string shared_prefix;  // text that prompts of every key may share; empty: none
+  // Where prompts and answers in the prefix cache survive the engine: written when it ends, at most
+  // so many bytes, and read when it begins. What cannot be used is ignored with a warning.
+  std::string prompt_cache_folder;  // empty: nowhere
+  int64_t prompt_cache_bytes = int64_t{1} << 30;
+  // Who GenerationRequest::key 1, 2.. are, by names that do not change between two starts; beyond
+  // them the key's number.
+  std::vector<std::string> key_owners;
   uint64_t memory_floor = uint64_t{64} << 20;  // bytes; with less free memory: Submit::memory_low
   std::string chat_template;                   // source text; empty: the model's own
   bool strict = false;
@@ -49,6 +61,7 @@ struct EngineStats {
   double drain_requests_per_second = 0;  // leaving the queue; measured, for Retry-After
   uint64_t ticks = 0;                    // loop turns; liveness
   uint64_t steps = 0, step_rows = 0;     // passes of the model and their rows
+  int64_t padding_rows = 0;              // of step_rows: those that nobody wanted
   int64_t preemptions = 0;
   int64_t prefix_hit_tokens = 0, prefix_miss_tokens = 0;  // of admitted prompts
 };
@@ -81,6 +94,9 @@ class Engine {
   // Model hash, ISA level, KV type, version: what an answer depends on.
   virtual std::string fingerprint() const = 0;
 
+  // Throws invalid_argument or unsupported for a policy that requests cannot ask for here.
+  virtual void check_kv_policy(const KvPolicy& policy) const = 0;
+
   // Throws ContextLengthError, or invalid_argument for another request that can never run (no
   // tokens, token ids outside the vocabulary). The sink is called until on_done.
   [[nodiscard]] virtual Submit submit(GenerationRequest request, std::shared_ptr<ResultSink> sink,
@@ -88,6 +104,13 @@ class Engine {
   virtual void cancel(uint64_t request_id) = 0;
 
   virtual EngineStats stats() const = 0;
+  // Keys and values of a text to a file, as far as the prefix cache has them, and back: the text's
+  // tokens. For the owner key 1. Throw invalid_argument without a prefix cache, and as
+  // prefix_file.h.
+  virtual void save_session(const std::string& path, const std::vector<TokenId>& tokens) = 0;
+  virtual std::vector<TokenId> load_session(const std::string& path) = 0;
+  virtual const StepLog& steps() const = 0;
+  virtual uint64_t memory_bytes() const = 0;  // of weights and KV cache
   // No new requests; returns when the running ones are done or `timeout_seconds` have passed (then
   // cancels them).
   virtual void drain(double timeout_seconds) = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <future>
 #include <utility>
 
 #include "base/error.h"
@@ -42,13 +43,15 @@ EngineLoop::EngineLoop(const Model& model, const Tokenizer& tokenizer,
   thread_ = std::thread([this] { run(); });
 }
 
-EngineLoop::~EngineLoop() {
+EngineLoop::~EngineLoop() { end(); }
+
+void EngineLoop::end() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 Submit EngineLoop::submit(GenerationRequest request, std::shared_ptr<ResultSink> sink,
@@ -101,6 +104,34 @@ void EngineLoop::drain(double timeout_seconds) {
   idle_.wait(lock, [&] { return pending_ == 0; });
 }
 
+void EngineLoop::with_prefixes(const PrefixWork& work) {
+  if (!thread_.joinable()) return work(exec_->kv(), prefix_cache_.get());
+  std::promise<void> done;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) fail(ErrorCode::cancelled, "the engine has been stopped");
+    orders_.emplace_back([&] {
+      try {
+        work(exec_->kv(), prefix_cache_.get());
+        done.set_value();
+      } catch (...) {
+        done.set_exception(std::current_exception());
+      }
+    });
+  }
+  wake_.notify_all();
+  done.get_future().get();
+}
+
+void EngineLoop::run_orders() {
+  std::vector<std::function<void()>> orders;
+  {
+    const std::lock_guard lock(mutex_);
+    orders.swap(orders_);
+  }
+  for (const auto& order : orders) order();
+}
+
 void EngineLoop::run() {
   for (;;) {
     {
@@ -108,21 +139,24 @@ void EngineLoop::run() {
       ++stats_.ticks;
       if (stopping_)
         for (const auto& request : active_) cancelled_.push_back(request->id);
-      if (stopping_ && active_.empty() && submitted_.empty()) return;
+      if (stopping_ && active_.empty() && submitted_.empty() && orders_.empty()) return;
     }
     if (turn()) continue;
     std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, kIdleTurn,
-                   [&] { return stopping_ || !submitted_.empty() || !cancelled_.empty(); });
+    wake_.wait_for(lock, kIdleTurn, [&] {
+      return stopping_ || !submitted_.empty() || !cancelled_.empty() || !orders_.empty();
+    });
   }
 }
 
 // Returns whether there was work.
 bool EngineLoop::turn() {
+  run_orders();
   take_submitted();
   end_cancelled_and_late();
   for (const PlannedRows& p : scheduler_.plan(active_, EngineClock::now()))
     step_.add(*p.request, *p.sequence, p.rows);
+  for (const PaddingRows& rows : scheduler_.padding()) step_.add_padding(rows);
   const bool worked = !step_.empty();
   if (worked) run_step();
   step_.clear();
@@ -135,9 +169,19 @@ void EngineLoop::run_step() {
   const auto begin = EngineClock::now();
   ++steps_;
   step_rows_ += static_cast<uint64_t>(step_.rows());
+  log_parts_.clear();
+  for (const auto& [request, choice] : scheduler_.preempted())
+    log_parts_.push_back({request, choice, 0, StepRecord::Kind::preempted});
+  for (const StepPart& part : step_.parts()) {
+    const bool reads = part.rows > 1 || part.reads_prompt();
+    log_parts_.push_back({part.request->id, part.sequence->choice, part.rows,
+                          reads ? StepRecord::Kind::prompt : StepRecord::Kind::token});
+  }
   try {
     step_.run(*exec_);
-    scheduler_.finish_step(seconds_between(begin, EngineClock::now()));
+    const double seconds = seconds_between(begin, EngineClock::now());
+    log_step(begin, seconds);
+    scheduler_.finish_step(seconds);
   } catch (const std::exception& e) {
     fail_step(e.what());
   }
@@ -145,6 +189,23 @@ void EngineLoop::run_step() {
   for (const StepPart& part : step_.parts())
     if (!part.request->prompt_read && !part.sequence->generated.empty())
       part.request->prompt_read = now;
+}
+
+void EngineLoop::log_step(EngineClock::time_point begin, double seconds) {
+  const KvPool& kv = exec_->kv();
+  StepRecord record;
+  record.begin_seconds = seconds_between(started_, begin);
+  record.seconds = seconds;
+  for (const PaddingRows& rows : scheduler_.padding()) record.padding_rows += rows.rows;
+  record.held_bytes = kv.held_bytes();
+  record.cached_bytes = kv.cached_bytes();
+  for (const auto& request : active_)
+    for (const auto& sequence : request->sequences)
+      if (sequence->running()) {
+        record.needed_bytes += kv.needed_bytes(sequence->cache);
+        record.contiguous_bytes += kv.bytes_of(request->prompt_size() + request->max_tokens);
+      }
+  log_.add(record, log_parts_);
 }
 
 void EngineLoop::take_submitted() {
@@ -184,6 +245,7 @@ void EngineLoop::end_sequence(ActiveRequest& request, Sequence& sequence, Finish
 // A fault of ours in the forward pass: the requests of this step fail, the others go on.
 void EngineLoop::fail_step(const char* message) {
   log_error("engine: a step of {} rows failed: {}", step_.rows(), message);
+  scheduler_.step_failed();
   for (const StepPart& part : step_.parts())
     if (part.sequence->finish == FinishReason::none)
       end_sequence(*part.request, *part.sequence, FinishReason::error, "internal error");
@@ -245,6 +307,7 @@ void EngineLoop::publish_stats() {
   stats_.pages_cached = pages.cached_pages();
   stats_.steps = steps_;
   stats_.step_rows = step_rows_;
+  stats_.padding_rows = scheduler_.padding_rows();
   stats_.preemptions = scheduler_.preemptions();
   stats_.prefix_hit_tokens = scheduler_.cached_tokens();
   stats_.prefix_miss_tokens = scheduler_.computed_tokens();

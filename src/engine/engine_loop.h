@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "engine/sequence.h"
 #include "engine/serve_exec.h"
 #include "engine/step.h"
+#include "engine/step_log.h"
 
 namespace strata {
 
@@ -42,6 +44,14 @@ class EngineLoop {
   void cancel(uint64_t request_id);
   EngineStats stats() const;
   void drain(double timeout_seconds);
+  const StepLog& steps() const { return log_; }
+  // Runs `work` on the loop's thread, between two steps, and returns when it is done; what it
+  // throws is thrown here. Throws cancelled while the loop is ending. cache: nullptr without a
+  // prefix cache.
+  using PrefixWork = std::function<void(KvPool& pool, PrefixCache* cache)>;
+  void with_prefixes(const PrefixWork& work);
+  // Cancels everything and ends the thread; with_prefixes() then runs on its caller's.
+  void end();
   const std::vector<TokenId>& end_tokens() const { return end_tokens_; }
 
  private:
@@ -50,6 +60,8 @@ class EngineLoop {
   void take_submitted();
   void end_cancelled_and_late();
   void run_step();
+  void run_orders();
+  void log_step(EngineClock::time_point begin, double seconds);
   void fail_step(const char* message);
   void retire();
   void end_sequence(ActiveRequest& request, Sequence& sequence, FinishReason reason,
@@ -68,6 +80,9 @@ class EngineLoop {
   Scheduler scheduler_;
   std::vector<std::unique_ptr<ActiveRequest>> active_;  // by age
   uint64_t steps_ = 0, step_rows_ = 0;
+  StepLog log_;
+  std::vector<StepRecord::Part> log_parts_;  // of the step at hand
+  const EngineClock::time_point started_ = EngineClock::now();
   double drained_ = 0;  // requests that left the queue; old ones count less
   int64_t seen_admitted_ = 0;
   EngineClock::time_point drained_since_, memory_checked_;
@@ -78,6 +93,7 @@ class EngineLoop {
   std::condition_variable idle_;
   std::vector<std::unique_ptr<ActiveRequest>> submitted_;
   std::vector<uint64_t> cancelled_;
+  std::vector<std::function<void()>> orders_;
   EngineStats stats_;
   int pending_ = 0;  // requests submitted and not done
   uint64_t next_id_ = 1;

@@ -105,6 +105,7 @@ struct Setting {
   int64_t pages = 0;  // about; 0: plenty
   int queue = 1000;
   Policy policy = Policy::priority;
+  Batching batching = Batching::continuous;
   uint64_t memory_floor = 0;
 };
 
@@ -129,6 +130,8 @@ class TestEngine {
     loop.scheduler.max_running = s.max_running;
     loop.scheduler.batch_tokens = s.batch_tokens;
     loop.scheduler.policy = s.policy;
+    loop.scheduler.batching = s.batching;
+    loop.scheduler.context = kContext;
     loop.queue = s.queue;
     loop.prefix_cache = s.prefix_cache;
     loop.memory_floor = s.memory_floor;
@@ -178,6 +181,7 @@ GenerationRequest request_of(uint32_t number) {
   r.choices = number % 8 == 1 ? 3 : 1;
   if (number % 9 == 2) r.stop = {"ab", "qz"};
   r.priority = static_cast<double>(number % 2);
+  if (number % 10 == 3) r.kv_policy = KvPolicy{20, number % 20 == 3 ? 4 : 0};
   if (number % 11 == 4) {
     r = {};
     r.embedding = true;
@@ -232,6 +236,13 @@ TEST(EngineLoop, AnswersDoNotDependOnWhatElseHappens) {
          .prefix_cache = true,
          .pages = 40,
          .policy = Policy::sjf},
+        {.max_running = 9, .batching = Batching::static_padded},
+        {.threads = 2,
+         .max_running = 9,
+         .batch_tokens = 64,
+         .pages = 30,
+         .batching = Batching::static_padded},
+        {.max_running = 9, .pages = 40, .batching = Batching::static_dropped},
     };
     for (size_t s = 0; s < settings.size(); ++s) {
       TestEngine engine(*model, settings[s]);
@@ -245,9 +256,10 @@ TEST(EngineLoop, AnswersDoNotDependOnWhatElseHappens) {
       EXPECT_EQ(stats.pages_used, 0);
       if (settings[s].pages == 18) {
         EXPECT_GT(stats.preemptions, 0) << "setting " << s;
-      } else if (settings[s].pages == 0) {
+      } else if (settings[s].pages == 0 || settings[s].batching != Batching::continuous) {
         EXPECT_EQ(stats.preemptions, 0) << "setting " << s;
       }
+      EXPECT_EQ(stats.padding_rows > 0, settings[s].batching == Batching::static_padded);
       EXPECT_GT(stats.prefix_hit_tokens, 0) << "choices share their prompt in any case";
       EXPECT_EQ(stats.pages_cached > 0, settings[s].prefix_cache);
     }

@@ -13,15 +13,24 @@ namespace {
 
 int64_t pages_for(int64_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
 
+// Pages before this one hold nothing of the window of a query at position `length` or later.
+int64_t first_page_of_window(const KvPolicy& span, int64_t length) {
+  return span.is_full() ? 0 : std::max<int64_t>(0, length - span.window + 1) / kPageTokens;
+}
+
 }  // namespace
 
 int64_t KvShape::layer_page_bytes() const { return kv_heads * head_page_bytes(type, head_size); }
 
 int64_t KvShape::most_pages(size_t group, int64_t tokens, int64_t step_rows) const {
-  const int64_t window = groups[group].window;
+  return strata::most_pages(groups[group].narrowed({}), tokens, step_rows);
+}
+
+int64_t most_pages(const KvPolicy& span, int64_t tokens, int64_t step_rows) {
+  if (span.is_full()) return pages_for(tokens);
   // A step needs the window before its first row, and its rows; both ends may cut a page.
-  const int64_t span = window + step_rows;
-  return window == 0 ? pages_for(tokens) : std::min(pages_for(tokens), pages_for(span) + 1);
+  return std::min(pages_for(tokens),
+                  pages_for(span.sinks) + pages_for(span.window + step_rows) + 1);
 }
 
 std::vector<int64_t> plan_kv_pages(const KvShape& shape, uint64_t bytes, int64_t context,
@@ -79,7 +88,7 @@ bool KvPool::is_open(int32_t cache) const {
          sequences_[static_cast<size_t>(cache)].open;
 }
 
-int32_t KvPool::create(int64_t expected_tokens) {
+int32_t KvPool::create(int64_t expected_tokens, const KvPolicy& policy) {
   if (free_handles_.empty()) {
     free_handles_.push_back(static_cast<int32_t>(sequences_.size()));
     sequences_.emplace_back().groups.resize(groups_.size());
@@ -89,7 +98,10 @@ int32_t KvPool::create(int64_t expected_tokens) {
   free_handles_.pop_back();
   Sequence& s = sequences_[static_cast<size_t>(cache)];
   s.open = true;
-  for (Held& held : s.groups) held.table.reserve(static_cast<size_t>(pages_for(expected_tokens)));
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    s.groups[g].span = shape_.groups[g].narrowed(policy);
+    s.groups[g].table.reserve(static_cast<size_t>(pages_for(expected_tokens)));
+  }
   return cache;
 }
 
@@ -121,13 +133,25 @@ void KvPool::replace(int32_t cache, size_t group, size_t index, int32_t page) {
 }
 
 int64_t KvPool::first_seen_page(size_t group, int64_t length) const {
-  const int64_t window = shape_.groups[group].window;
-  return window == 0 ? 0 : std::max<int64_t>(0, length - window + 1) / kPageTokens;
+  return first_page_of_window(shape_.groups[group].narrowed({}), length);
+}
+
+int64_t KvPool::most_seen(int32_t cache) const {
+  int64_t most = 0;
+  for (const Held& held : sequence(cache).groups)
+    most = std::max(most, held.span.is_full() ? INT64_MAX : held.span.sinks + held.span.window);
+  return most;
 }
 
 std::optional<int32_t> KvPool::allocate(size_t group) {
   PageAllocator& pages = groups_[group].pages;
   if (pages.free() == 0 && reclaim_) reclaim_(group);
+  return pages.allocate();
+}
+
+std::optional<int32_t> KvPool::new_page(size_t group) {
+  PageAllocator& pages = groups_[group].pages;
+  if (pages.free() == 0 || available_pages(group) <= 0) return std::nullopt;
   return pages.allocate();
 }
 
@@ -139,11 +163,16 @@ bool KvPool::share(int32_t cache, int64_t tokens,
   const bool partial = tokens % kPageTokens != 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
     Held& held = s.groups[g];
-    held.dropped = std::min(first_seen_page(g, tokens), full);
-    held.table.assign(static_cast<size_t>(held.dropped), -1);
-    for (int64_t i = held.dropped; i < full; ++i) {
-      const int32_t page = tables[g][static_cast<size_t>(i)];
-      groups_[g].pages.retain(page);
+    const int64_t sinks = pages_for(held.span.sinks);
+    const int64_t window = first_page_of_window(held.span, tokens);
+    held.dropped = 0;
+    for (int64_t i = 0; i < full; ++i) {
+      const bool seen = i < sinks || i >= window;
+      const int32_t page = seen ? tables[g][static_cast<size_t>(i)] : -1;
+      if (seen)
+        groups_[g].pages.retain(page);
+      else
+        ++held.dropped;
       held.table.push_back(page);
     }
   }
@@ -174,7 +203,11 @@ bool KvPool::fork(int32_t cache, int32_t from, int64_t tokens) {
   STRATA_ASSERT(tokens <= source.length && cache != from);
   std::vector<std::span<const int32_t>> tables;
   for (size_t g = 0; g < groups_.size(); ++g) {
-    if (source.groups[g].dropped > first_seen_page(g, tokens)) return false;
+    const Held& held = source.groups[g];
+    STRATA_ASSERT(held.span == sequence(cache).groups[g].span);
+    if (held.dropped > 0 &&
+        pages_for(held.span.sinks) + held.dropped > first_page_of_window(held.span, tokens))
+      return false;
     tables.emplace_back(source.groups[g].table);
   }
   return share(cache, tokens, tables);
@@ -188,7 +221,7 @@ int64_t KvPool::promise_for(const Sequence& s, size_t group, int64_t tokens) con
   const Held& held = s.groups[group];
   const int64_t have = static_cast<int64_t>(held.table.size()) - held.dropped;
   const int64_t to_come = pages_for(tokens) - static_cast<int64_t>(held.table.size());
-  const int64_t at_once = shape_.most_pages(group, tokens, step_rows_);
+  const int64_t at_once = strata::most_pages(held.span, tokens, step_rows_);
   return std::max<int64_t>(0, std::min(to_come, at_once - have));
 }
 
@@ -215,13 +248,15 @@ bool KvPool::reserve(int32_t cache, int64_t tokens) {
 }
 
 void KvPool::drop_behind_window(Sequence& s, size_t group) {
-  if (shape_.groups[group].window == 0) return;
   Held& held = s.groups[group];
-  const int64_t unseen = first_seen_page(group, s.length);
-  for (; held.dropped < std::min<int64_t>(unseen, static_cast<int64_t>(held.table.size()));
-       ++held.dropped) {
-    groups_[group].pages.release(held.table[static_cast<size_t>(held.dropped)]);
-    held.table[static_cast<size_t>(held.dropped)] = -1;
+  if (held.span.is_full()) return;
+  const int64_t sinks = pages_for(held.span.sinks);
+  const int64_t end = std::min<int64_t>(first_page_of_window(held.span, s.length),
+                                        static_cast<int64_t>(held.table.size()));
+  for (; sinks + held.dropped < end; ++held.dropped) {
+    int32_t& page = held.table[static_cast<size_t>(sinks + held.dropped)];
+    groups_[group].pages.release(page);
+    page = -1;
   }
   set_promise(s, group, promise_for(s, group, s.reserved));
 }
@@ -280,6 +315,37 @@ int64_t KvPool::used_pages() const {
 int64_t KvPool::cached_pages() const {
   return std::accumulate(groups_.begin(), groups_.end(), int64_t{0},
                          [](int64_t sum, const Group& g) { return sum + g.pages.cached(); });
+}
+
+int64_t KvPool::held_bytes() const {
+  int64_t bytes = 0;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    bytes += groups_[g].pages.held() * shape_.page_bytes(g);
+  return bytes;
+}
+
+int64_t KvPool::cached_bytes() const {
+  int64_t bytes = 0;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    bytes += groups_[g].pages.cached() * shape_.page_bytes(g);
+  return bytes;
+}
+
+int64_t KvPool::needed_bytes(int32_t cache) const {
+  const Sequence& s = sequence(cache);
+  int64_t bytes = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const KvPolicy& span = s.groups[g].span;
+    const int64_t seen = span.is_full() ? s.length : std::min(s.length, span.sinks + span.window);
+    bytes += seen * shape_.page_bytes(g) / kPageTokens;
+  }
+  return bytes;
+}
+
+int64_t KvPool::bytes_of(int64_t tokens) const {
+  int64_t bytes = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) bytes += tokens * shape_.page_bytes(g) / kPageTokens;
+  return bytes;
 }
 
 uint64_t KvPool::bytes() const {

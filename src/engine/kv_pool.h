@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/aligned.h"
+#include "engine/kv_policy.h"
 #include "engine/page_allocator.h"
 #include "numeric/kv_type.h"
 
@@ -18,8 +19,15 @@ namespace strata {
 // tables because they forget alike.
 struct KvShape {
   struct Group {
-    int window = 0;  // positions a query sees, its own included; 0: all
+    int64_t window = 0;  // positions a query sees, its own included; 0: all
     int layers = 0;
+    int64_t sinks = 0;  // with a window: the first so many positions are seen too
+
+    // What a sequence under `policy` sees in these layers: the narrower of both.
+    KvPolicy narrowed(const KvPolicy& policy) const {
+      const bool narrows = !policy.is_full() && (window == 0 || policy.window < window);
+      return narrows ? policy : KvPolicy{window, sinks};
+    }
   };
   std::vector<Group> groups;
   int kv_heads = 0;   // Hk
@@ -33,6 +41,8 @@ struct KvShape {
   // most `step_rows` tokens at a time.
   int64_t most_pages(size_t group, int64_t tokens, int64_t step_rows) const;
 };
+// The same of a sequence that sees `span`.
+int64_t most_pages(const KvPolicy& span, int64_t tokens, int64_t step_rows);
 
 // Pages of each group, such that `bytes` hold them all: as many as possible in the groups that keep
 // everything, and in windowed ones no more than `sequences` sequences of `context` tokens can use.
@@ -42,7 +52,8 @@ std::vector<int64_t> plan_kv_pages(const KvShape& shape, uint64_t bytes, int64_t
 
 // Paged memory of keys and values, and the page tables of the sequences in it. A sequence's page
 // table of a group maps positions 16 i .. 16 i + 15 to page table[i]; pages wholly behind the
-// window are given back and their entries are -1. Positions are only ever appended.
+// window and without sinks are given back and their entries are -1. Positions are only ever
+// appended. A sequence may see less than its group's layers would (KvPolicy).
 //
 // Pages may be shared by sequences and by the prefix cache. Copy on write: only full pages are
 // shared, since nobody writes to them; whoever takes over a part of a page gets a copy of it at
@@ -61,7 +72,7 @@ class KvPool {
   KvPool(const KvShape& shape, std::vector<int64_t> pages, int64_t step_rows);
 
   // An empty sequence. expected_tokens: page tables up to this length never allocate memory.
-  int32_t create(int64_t expected_tokens = 0);
+  int32_t create(int64_t expected_tokens = 0, const KvPolicy& policy = {});
   // Gives all pages back; the handle may be handed out again.
   void release(int32_t cache);
   // Gives the empty sequence the first `tokens` positions of the page tables (one of each group),
@@ -69,7 +80,8 @@ class KvPool {
   // false, and nothing changes, when there is no page for the copy.
   [[nodiscard]] bool share(int32_t cache, int64_t tokens,
                            const std::vector<std::span<const int32_t>>& tables);
-  // share() of another sequence's positions; false also when a window has dropped some of them.
+  // share() of the positions of another sequence with the same policy; false also when a window has
+  // dropped some of them.
   [[nodiscard]] bool fork(int32_t cache, int32_t from, int64_t tokens);
   // Promises that append() will succeed up to `tokens` positions in all. false, and nothing
   // changes, when the pages not promised to others do not suffice.
@@ -86,11 +98,22 @@ class KvPool {
     return sequence(cache).groups[group].table;
   }
 
+  // What the sequence sees in a group.
+  const KvPolicy& span(int32_t cache, size_t group) const {
+    return sequence(cache).groups[group].span;
+  }
+  // The most positions its next token can see in any group; INT64_MAX: all.
+  int64_t most_seen(int32_t cache) const;
+  // The most pages of a group that a sequence of `tokens` positions ever holds at once.
+  int64_t most_pages(size_t group, int64_t tokens) const {
+    return shape_.most_pages(group, tokens, step_rows_);
+  }
   // Pages of a group that grow() up to `tokens` positions, in steps of at most step_rows, will need
   // beyond those it holds.
   int64_t missing_pages(int32_t cache, size_t group, int64_t tokens) const;
 
-  // Pages before this one hold nothing that a query at position `length` or later sees.
+  // Pages before this one hold nothing that a query at position `length` or later of a sequence
+  // without a policy of its own sees.
   int64_t first_seen_page(size_t group, int64_t length) const;
 
   // ---- For the prefix cache ----
@@ -101,6 +124,15 @@ class KvPool {
   void forget(size_t group, int32_t page) { groups_[group].pages.forget(page); }
   // Nobody but the prefix cache holds it.
   bool is_cached(size_t group, int32_t page) const { return groups_[group].pages.is_cached(page); }
+  // A free page with the caller's reference, for contents from a file; nullopt: none is free or
+  // they are promised. And the end of that reference.
+  [[nodiscard]] std::optional<int32_t> new_page(size_t group);
+  void release_page(size_t group, int32_t page) { groups_[group].pages.release(page); }
+  // The bytes of a page in all layers of its group.
+  std::span<std::byte> page_memory(size_t group, int32_t page) const {
+    const auto size = static_cast<size_t>(shape_.page_bytes(group));
+    return {layer_base(group, 0) + shape_.page_bytes(group) * page, size};
+  }
   // Puts `page`, which holds the same keys and values, in the place of entry `index`.
   void replace(int32_t cache, size_t group, size_t index, int32_t page);
 
@@ -117,10 +149,19 @@ class KvPool {
   int64_t available_pages(size_t group) const;
   uint64_t bytes() const;
 
+  // ---- In bytes ----
+  int64_t held_bytes() const;    // of pages held by sequences
+  int64_t cached_bytes() const;  // of pages held by the prefix cache alone
+  // Of the positions that the sequence still sees; a shared one counts for each of its sequences.
+  int64_t needed_bytes(int32_t cache) const;
+  // Of `tokens` positions in all layers.
+  int64_t bytes_of(int64_t tokens) const;
+
  private:
   struct Held {
+    KvPolicy span;
     std::vector<int32_t> table;
-    int64_t dropped = 0;   // entries of `table` that are -1: a prefix
+    int64_t dropped = 0;   // entries of `table` that are -1: those behind the sinks' pages
     int64_t promised = 0;  // pages it may still allocate of those reserved for it
   };
   struct Sequence {

@@ -78,9 +78,8 @@ uint64_t available_memory() { return std::min(mem_available(), cgroup_room()); }
 MemoryBudget plan_engine_memory(const Model& model, const EngineOptions& options) {
   MemoryBudget budget;
   budget.weight_bytes = model.store->file_bytes();
-  budget.context = options.context > 0 ? std::min(options.context, model.config.context_length)
-                                       : model.config.context_length;
-  const KvShape shape = kv_shape(model, options.kv_type);
+  budget.context = wanted_context(model, options.context, options.kv_policy);
+  const KvShape shape = kv_shape(model, options.kv_type, options.kv_policy);
   const auto pool_for = [&](int64_t tokens, int64_t step_rows) {
     uint64_t bytes = 0;
     for (size_t g = 0; g < shape.groups.size(); ++g)

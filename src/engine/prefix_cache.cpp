@@ -1,6 +1,7 @@
 #include "engine/prefix_cache.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -236,6 +237,68 @@ bool PrefixCache::reclaim(size_t group) {
     return true;
   }
   return false;
+}
+
+std::vector<PrefixCache::View> PrefixCache::view() const {
+  std::vector<View> out;
+  // Nodes whose children come next, with their places in `out`.
+  std::vector<std::pair<const Node*, int64_t>> open = {{&root_, -1}};
+  while (!open.empty()) {
+    const auto [node, place] = open.back();
+    open.pop_back();
+    for (const auto& child : node->children) {
+      open.emplace_back(child.get(), static_cast<int64_t>(out.size()));
+      const auto text = child->text();
+      out.push_back({place, child->salt, {text.begin(), text.end()}, child->pages, child->used});
+    }
+  }
+  return out;
+}
+
+std::vector<PrefixCache::View> PrefixCache::view(uint32_t salt,
+                                                 std::span<const TokenId> tokens) const {
+  std::vector<View> out;
+  const Node* node = &root_;
+  for (size_t begin = 0; begin < tokens.size(); begin += kPageTokens) {
+    const auto want = tokens.subspan(begin, std::min<size_t>(kPageTokens, tokens.size() - begin));
+    Match match = best_child(*node, kSharedSalt, want);
+    if (const Match own = best_child(*node, salt, want); own.common > match.common) match = own;
+    if (match.common == 0) break;
+    node = match.node;
+    const auto text = node->text();
+    out.push_back({static_cast<int64_t>(out.size()) - 1,
+                   node->salt,
+                   {text.begin(), text.end()},
+                   node->pages,
+                   node->used});
+    if (match.common < kPageTokens) break;
+  }
+  return out;
+}
+
+void PrefixCache::restore(const std::vector<View>& nodes) {
+  std::vector<Node*> placed(nodes.size(), nullptr);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const View& view = nodes[i];
+    Node* parent = view.parent < 0 ? &root_ : placed[static_cast<size_t>(view.parent)];
+    const Match match = best_child(*parent, view.salt, view.tokens);
+    const bool known = match.node != nullptr && match.node->count == match.common &&
+                       match.common == static_cast<int>(view.tokens.size());
+    placed[i] = known ? match.node : add_child(*parent, view.salt, view.tokens);
+    for (size_t g = 0; g < view.pages.size(); ++g) {
+      if (view.pages[g] < 0) continue;
+      if (placed[i]->pages[g] < 0) {
+        placed[i]->pages[g] = view.pages[g];
+        pool_.keep(g, view.pages[g]);
+      }
+      pool_.release_page(g, view.pages[g]);
+    }
+  }
+  std::vector<size_t> by_use(nodes.size());
+  std::iota(by_use.begin(), by_use.end(), size_t{0});
+  std::stable_sort(by_use.begin(), by_use.end(),
+                   [&](size_t a, size_t b) { return nodes[a].used < nodes[b].used; });
+  for (const size_t i : by_use) touch(*placed[i]);
 }
 
 void PrefixCache::clear() {

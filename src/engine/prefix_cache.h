@@ -51,6 +51,22 @@ class PrefixCache {
   void clear();
   int64_t nodes() const { return nodes_; }
 
+  // ---- For files ----
+  // A node as it is written down.
+  struct View {
+    int64_t parent = -1;  // place of its parent in the list; -1: the root
+    uint32_t salt = 0;
+    std::vector<TokenId> tokens;
+    std::vector<int32_t> pages;  // by group, -1: none
+    uint64_t used = 0;           // larger: used later
+  };
+  // All nodes, parents before their children; or those that hold a beginning of `tokens`.
+  std::vector<View> view() const;
+  std::vector<View> view(uint32_t salt, std::span<const TokenId> tokens) const;
+  // Adds nodes whose pages came from KvPool::new_page and hold the keys and values of their tokens;
+  // the tree takes over the references. What it has already it gives back.
+  void restore(const std::vector<View>& nodes);
+
  private:
   struct Node {
     Node* parent = nullptr;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/kv_policy.h"
 #include "text/tokenizer.h"
 
 namespace strata {
@@ -43,6 +44,9 @@ struct GenerationRequest {
   double priority = 0;            // larger goes first, -100..100; see Policy
   uint32_t key = 1;               // whose request: fair shares; prefixes are shared within a key
   double timeout_seconds = 0;     // 0: none
+  // What is kept of the text; absent: as the engine's options say. Engine::submit() takes another
+  // one only where they say full. A request with one shares no prefixes.
+  std::optional<KvPolicy> kv_policy = {};
 };
 
 struct TokenLogprob {

@@ -6,6 +6,8 @@
 #include <limits>
 #include <tuple>
 
+#include "base/error.h"
+
 namespace strata {
 namespace {
 
@@ -22,7 +24,13 @@ double seconds_between(EngineClock::time_point a, EngineClock::time_point b) {
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, KvPool& pool, PrefixCache* cache)
-    : options_(options), pool_(pool), cache_(cache) {}
+    : options_(options),
+      pool_(pool),
+      cache_(cache),
+      batch_({options.batching, options.length_buckets, options.max_running, options.context},
+             pool) {
+  STRATA_ASSERT(cache == nullptr || !batch_.is_static());
+}
 
 double& Scheduler::served(uint32_t key) {
   if (served_.size() <= key) served_.resize(key + 1);
@@ -62,6 +70,7 @@ bool Scheduler::is_senior(const Entry& a, const Entry& b) const {
 void Scheduler::collect(std::span<const std::unique_ptr<ActiveRequest>> active,
                         EngineClock::time_point now) {
   planned_.clear();
+  preempted_.clear();
   running_.clear();
   reading_.clear();
   work_ = {};
@@ -89,11 +98,15 @@ const std::vector<PlannedRows>& Scheduler::plan(
     std::span<const std::unique_ptr<ActiveRequest>> active, EngineClock::time_point now) {
   forget_served(now);
   collect(active, now);
-  plan_single_rows();
+  form_batch(active);
+  const bool batch_reads = batch_.reads(active);
+  if (!batch_reads) plan_single_rows();
   plan_chunks(now);
+  batch_.plan(options_.batch_tokens - static_cast<int64_t>(work_.rows), batch_reads);
+  for (const PaddingRows& rows : batch_.planned()) work_.add(rows.rows, rows.length);
   // Prompts that hold pages can be in each other's way while nothing streams: the most senior goes
   // on. Nothing is planned yet, so any other may be preempted.
-  if (planned_.empty() && !running_.empty()) {
+  if (planned_.empty() && batch_.planned().empty() && !running_.empty()) {
     const Entry first = running_.front();
     const int64_t rows = std::min(first.request->left(*first.sequence), options_.batch_tokens);
     if (grow_by_preempting(0, rows)) plan_rows(first, rows);
@@ -103,9 +116,25 @@ const std::vector<PlannedRows>& Scheduler::plan(
   return planned_;
 }
 
+// Static batching: when nothing of the last batch is left, the first requests in line are the next.
+void Scheduler::form_batch(std::span<const std::unique_ptr<ActiveRequest>> active) {
+  if (!batch_.is_static()) return;
+  batch_.update(active, !running_.empty());
+  if (!batch_.empty()) return;
+  std::vector<ActiveRequest*> line;
+  for (const Entry& entry : reading_)
+    if (entry.sequence == entry.request->sequences.front().get()) line.push_back(entry.request);
+  batch_.form(line);
+}
+
 void Scheduler::plan_rows(const Entry& entry, int64_t rows) {
   planned_.push_back({entry.request, entry.sequence, rows});
-  work_.add(rows, entry.sequence->length);
+  work_.add(rows, seen(*entry.sequence));
+}
+
+// Positions that the sequence's next row sees before itself: what its attention costs.
+int64_t Scheduler::seen(const Sequence& sequence) const {
+  return std::min(sequence.length, pool_.most_seen(sequence.cache));
 }
 
 // Whom grow_by_preempting() preempts is junior, so it comes later and has no rows yet.
@@ -154,6 +183,7 @@ void Scheduler::preempt(size_t index) {
   sequence.length = 0;
   ++sequence.preemptions;
   ++preemptions_;
+  preempted_.emplace_back(request.id, sequence.choice);
 }
 
 void Scheduler::plan_chunks(EngineClock::time_point now) {
@@ -162,6 +192,7 @@ void Scheduler::plan_chunks(EngineClock::time_point now) {
   for (const Entry& entry : reading_) {
     if (static_cast<int64_t>(work_.rows) >= options_.batch_tokens) return;
     if (entry.sequence->waiting()) {
+      if (!batch_.holds(*entry.request)) continue;
       if (blocked || (no_time && entry.sequence->choice == 0) || !may_start(entry)) continue;
       if (static_cast<int>(running_.size()) >= options_.max_running || !admit(entry, now)) {
         blocked = true;
@@ -188,10 +219,10 @@ int64_t Scheduler::chunk_rows(const Entry& entry) const {
     if (reads_prompt_) {
       streams = {};
       for (int64_t i = 0; i < streaming_; ++i)
-        streams.add(1, planned_[static_cast<size_t>(i)].sequence->length);
+        streams.add(1, seen(*planned_[static_cast<size_t>(i)].sequence));
     }
     const double seconds = std::max(options_.itl_target_seconds, 2 * cost_.predict(streams));
-    rows = cost_.rows_within(seconds, work_, entry.sequence->length, most);
+    rows = cost_.rows_within(seconds, work_, seen(*entry.sequence), most);
     if (!reads_prompt_) rows = std::max(rows, kLeastChunk);
   }
   return std::min(rows, most);
@@ -211,9 +242,11 @@ bool Scheduler::admit(const Entry& entry, EngineClock::time_point now) {
   const std::pair<uint64_t, int> who{request.id, sequence.choice};
   if (blocked_ == who && available <= blocked_pages_ && !running_.empty()) return false;
 
-  const int32_t cache = pool_.create(request.prompt_size() + request.max_tokens);
+  const int32_t cache =
+      pool_.create(request.prompt_size() + request.max_tokens, request.kv_policy());
   const int64_t found = take_known_part(entry, cache);
-  const bool may_enter = sequence.preemptions >= kMostPreemptions
+  const bool may_enter = batch_.is_static() ? pool_.reserve(cache, batch_.reserved_tokens(request))
+                         : sequence.preemptions >= kMostPreemptions
                              ? pool_.reserve(cache, request.prompt_size() + request.max_tokens)
                              : fits(cache, entry);
   if (!may_enter) {
@@ -226,6 +259,7 @@ bool Scheduler::admit(const Entry& entry, EngineClock::time_point now) {
   sequence.cache = cache;
   sequence.length = found;
   running_.push_back(entry);
+  if (sequence.choice == 0 && found == 0) batch_.pad_prompt(request);
   if (sequence.preemptions == 0) {
     const int64_t prompt = std::min(found, request.prompt_size());
     if (sequence.choice == 0) request.summary.cached_tokens += prompt;
@@ -252,7 +286,7 @@ int64_t Scheduler::take_known_part(const Entry& entry, int32_t cache) {
           pool_.fork(cache, other->cache, most))
         return most;
   }
-  if (cache_ == nullptr) return 0;
+  if (cache_ == nullptr || !request.kv_policy().is_full()) return 0;
   known_.assign(request.request.prompt.begin(), request.request.prompt.end());
   known_.insert(known_.end(), sequence.generated.begin(), sequence.generated.end());
   return cache_->find(cache, request.request.key, known_, most);
@@ -273,6 +307,7 @@ bool Scheduler::fits(int32_t cache, const Entry& entry) const {
 
 void Scheduler::finish_step(double seconds) {
   cost_.learn(work_, reads_prompt_, seconds);
+  batch_.finish_step();
   if (cache_ == nullptr) return;
   for (const PlannedRows& p : planned_) {
     const int64_t before = p.sequence->length - p.rows;
@@ -283,7 +318,7 @@ void Scheduler::finish_step(double seconds) {
 }
 
 void Scheduler::keep_prefix(const ActiveRequest& request, const Sequence& sequence, bool whole) {
-  if (cache_ == nullptr) return;
+  if (cache_ == nullptr || !request.kv_policy().is_full()) return;
   known_.assign(request.request.prompt.begin(), request.request.prompt.end());
   known_.insert(known_.end(), sequence.generated.begin(), sequence.generated.end());
   cache_->insert(sequence.cache, request.request.key, known_, whole);
@@ -292,7 +327,7 @@ void Scheduler::keep_prefix(const ActiveRequest& request, const Sequence& sequen
 void Scheduler::release(ActiveRequest& request, Sequence& sequence) {
   if (!sequence.running()) return;
   if (sequence.finish != FinishReason::error) keep_prefix(request, sequence, true);
-  pool_.release(sequence.cache);
+  batch_.end(request, sequence);
   sequence.cache = -1;
   blocked_ = {};
 }

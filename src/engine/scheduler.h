@@ -1,30 +1,28 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "engine/kv_pool.h"
+#include "engine/policy.h"
 #include "engine/prefix_cache.h"
 #include "engine/sequence.h"
+#include "engine/static_batch.h"
 #include "engine/step_cost.h"
 
 namespace strata {
-
-// In which order prompts are read. Under each, a key that has had more tokens than others stands
-// back, and what waits moves forward with time, so that nothing starves (constants below).
-enum class Policy : uint8_t {
-  fcfs,      // first come, first served; `priority` of requests is refused by the API
-  sjf,       // the fewest tokens left to read and generate first
-  priority,  // the highest priority first, then first come
-};
 
 struct SchedulerOptions {
   int max_running = 64;        // sequences in the batch
   int64_t batch_tokens = 512;  // rows of a step
   Policy policy = Policy::priority;
+  Batching batching = Batching::continuous;
+  bool length_buckets = false;                            // of static batches
+  int64_t context = std::numeric_limits<int64_t>::max();  // positions a sequence can have
   double itl_target_seconds = 0.1;  // a step with running streams takes no longer, if it can
 };
 
@@ -48,6 +46,8 @@ struct PlannedRows {
 // age. After kMostPreemptions a sequence is admitted only when all it can ever need is reserved for
 // it, and is never preempted again. The most senior sequence always finds pages, since it fits when
 // it is alone; so everything ends, also in a pool of the smallest size.
+//
+// Static batching (static_batch.h) lets only the members of a batch in, and has rows of padding.
 class Scheduler {
  public:
   static constexpr int kMostPreemptions = 3;
@@ -61,23 +61,31 @@ class Scheduler {
   // Half of what a key has had is forgotten after this time.
   static constexpr double kServedHalfLifeSeconds = 60;
 
-  // cache: may be nullptr. Both outlive the scheduler.
+  // cache: may be nullptr, and is where batches are static. Both outlive the scheduler.
   Scheduler(const SchedulerOptions& options, KvPool& pool, PrefixCache* cache);
 
   // The next step's rows; pages for them are taken. Empty only when nothing can run.
   const std::vector<PlannedRows>& plan(std::span<const std::unique_ptr<ActiveRequest>> active,
                                        EngineClock::time_point now);
+  // Rows of the same step that nobody wants; none unless batches are padded.
+  std::span<const PaddingRows> padding() const { return batch_.planned(); }
+  // After a planned step that failed, before its sequences are released.
+  void step_failed() { batch_.drop_padding(); }
   // After the planned step has run in `seconds` and lengths have moved on.
   void finish_step(double seconds);
   // Gives back the pages of an ended sequence; what it holds stays in the prefix cache unless its
   // step failed.
   void release(ActiveRequest& request, Sequence& sequence);
 
+  // Who gave up its pages while the last step was planned: request and choice.
+  std::span<const std::pair<uint64_t, int>> preempted() const { return preempted_; }
+
   int64_t admitted() const { return admitted_; }  // requests
   int64_t preemptions() const { return preemptions_; }
   // Prompt tokens of admitted sequences that came out of the prefix cache, and the others.
   int64_t cached_tokens() const { return cached_tokens_; }
   int64_t computed_tokens() const { return computed_tokens_; }
+  int64_t padding_rows() const { return batch_.padding_rows(); }
 
  private:
   struct Entry {
@@ -91,6 +99,7 @@ class Scheduler {
   double rank(const ActiveRequest& request, const Sequence& sequence,
               EngineClock::time_point now) const;
   bool is_senior(const Entry& a, const Entry& b) const;
+  void form_batch(std::span<const std::unique_ptr<ActiveRequest>> active);
   void plan_single_rows();
   void plan_chunks(EngineClock::time_point now);
   bool may_start(const Entry& entry) const;
@@ -101,6 +110,7 @@ class Scheduler {
   bool grow_by_preempting(size_t index, int64_t rows);
   void preempt(size_t index);
   void plan_rows(const Entry& entry, int64_t rows);
+  int64_t seen(const Sequence& sequence) const;
   void keep_prefix(const ActiveRequest& request, const Sequence& sequence, bool whole);
   double& served(uint32_t key);
 
@@ -108,6 +118,7 @@ class Scheduler {
   KvPool& pool_;
   PrefixCache* const cache_;
   StepCost cost_;
+  StaticBatch batch_;
 
   std::vector<PlannedRows> planned_;
   StepWork work_;  // of planned_
@@ -120,6 +131,8 @@ class Scheduler {
   // more.
   std::pair<uint64_t, int> blocked_{0, 0};  // request id, choice
   int64_t blocked_pages_ = 0;
+
+  std::vector<std::pair<uint64_t, int>> preempted_;
 
   std::vector<double> served_;  // tokens by key
   double least_served_ = 0;     // of keys with work

@@ -45,6 +45,12 @@ class Playground {
   std::vector<PlannedRows> step() {
     const std::vector<PlannedRows> planned = scheduler_.plan(active_, now_);
     int64_t rows = 0, running = 0;
+    for (const PaddingRows& p : scheduler_.padding()) {
+      EXPECT_GT(p.rows, 0);
+      rows += p.rows;
+      EXPECT_EQ(pool_.length(p.cache), p.length);
+      EXPECT_TRUE(pool_.append(p.cache, p.rows)) << "nor does its padding";
+    }
     for (const PlannedRows& p : planned) {
       EXPECT_GT(p.rows, 0);
       EXPECT_TRUE(p.sequence->running());
@@ -63,6 +69,7 @@ class Playground {
       for (const auto& s : request->sequences) running += s->running();
     EXPECT_LE(running, options_.max_running);
     EXPECT_LE(rows, options_.batch_tokens);
+    last_rows = rows;
     scheduler_.finish_step(0.01);
     retire();
     return planned;
@@ -80,6 +87,7 @@ class Playground {
 
   std::vector<std::unique_ptr<ActiveRequest>>& active() { return active_; }
   std::vector<std::unique_ptr<ActiveRequest>> ended;
+  int64_t last_rows = 0;  // of the last step, with padding
   KvPool& pool() { return pool_; }
   Scheduler& scheduler() { return scheduler_; }
   PrefixCache* cache() { return cache_.get(); }
@@ -248,18 +256,99 @@ TEST(Scheduler, AStepWithStreamsKeepsToTheTarget) {
   EXPECT_LE(most, 101);
 }
 
+// What was planned in each step until all is done: rows by request, and rows of padding (as of
+// request 0).
+using Rows = std::map<uint64_t, int64_t>;
+std::vector<Rows> all_steps(Playground& play) {
+  std::vector<Rows> out;
+  while (!play.active().empty()) {
+    const int64_t before = play.scheduler().padding_rows();
+    Rows rows;
+    for (const PlannedRows& p : play.step()) rows[p.request->id] += p.rows;
+    if (const int64_t padding = play.scheduler().padding_rows() - before) rows[0] = padding;
+    out.push_back(rows);
+    if (out.size() > 1000) break;
+  }
+  return out;
+}
+
+TEST(Scheduler, APaddedBatchIsAsLongAsItsLongestRow) {
+  Playground play({.max_running = 2, .batch_tokens = 10, .batching = Batching::static_padded}, 100,
+                  false);
+  play.submit(prompt_of(12), 3);
+  play.submit(prompt_of(5, 1), 4);
+  play.submit(prompt_of(3, 2), 2);
+  // 1 and 2 read 12 tokens each, in steps of 10; then both generate: 1 ends with 3 tokens, 2 with
+  // 4, of which the prompt's last row drew the first. 3 comes when both are done.
+  const std::vector<Rows> want = {
+      {{1, 10}},        {{1, 2}, {2, 5}, {0, 3}}, {{0, 4}}, {{1, 1}, {2, 1}},
+      {{1, 1}, {2, 1}}, {{2, 1}, {0, 1}},         {{3, 3}}, {{3, 1}}};
+  EXPECT_EQ(all_steps(play), want);
+  EXPECT_EQ(play.pool().used_pages(), 0);
+}
+
+TEST(Scheduler, ABatchWithRowsDroppedComputesNothingInVain) {
+  Playground play({.max_running = 2, .batch_tokens = 10, .batching = Batching::static_dropped}, 100,
+                  false);
+  play.submit(prompt_of(12), 3);
+  play.submit(prompt_of(5, 1), 4);
+  play.submit(prompt_of(3, 2), 2);
+  const std::vector<Rows> want = {{{1, 10}}, {{1, 2}, {2, 5}}, {{1, 1}, {2, 1}}, {{1, 1}, {2, 1}},
+                                  {{2, 1}},  {{3, 3}},         {{3, 1}}};
+  EXPECT_EQ(all_steps(play), want);
+}
+
+TEST(Scheduler, BucketsKeepLikeLengthsTogether) {
+  Playground play({.max_running = 3,
+                   .batch_tokens = 100,
+                   .policy = Policy::fcfs,
+                   .batching = Batching::static_padded,
+                   .length_buckets = true},
+                  100, false);
+  play.submit(prompt_of(20), 1);     // 16..31
+  play.submit(prompt_of(60, 1), 1);  // 32..63
+  play.submit(prompt_of(17, 2), 1);
+  play.submit(prompt_of(31, 3), 1);
+  const std::vector<Rows> want = {{{1, 20}, {3, 17}, {4, 31}, {0, 11 + 14}}, {{2, 60}}};
+  EXPECT_EQ(all_steps(play), want);
+}
+
+TEST(Scheduler, ABatchHoldsWhatFitsTogether) {
+  // Each of them needs 3 of the 9 pages for itself; padded, 1 needs 5, and 2 3 with 2 of padding.
+  for (const Batching batching : {Batching::static_padded, Batching::static_dropped}) {
+    Playground play({.max_running = 8, .batch_tokens = 200, .batching = batching}, 9, false);
+    play.submit(prompt_of(40), 5);
+    play.submit(prompt_of(15, 1), 30);
+    play.submit(prompt_of(15, 2), 30);
+    const size_t together = play.step().size();
+    EXPECT_EQ(together, batching == Batching::static_padded ? 1u : 3u);
+    while (!play.active().empty()) play.step();
+    EXPECT_EQ(play.scheduler().preemptions(), 0);
+    EXPECT_EQ(play.pool().used_pages(), 0);
+  }
+}
+
 // Random requests, choices, cancellations, priorities and keys in pools down to the smallest.
 // Whatever happens: a planned step has its pages, everything ends with what was asked for, nobody
 // is preempted more often than promised, and no page is lost.
 void run_random_operations(uint32_t seed, int64_t pages, bool prefix_cache,
-                           std::vector<KvShape::Group> groups) {
+                           std::vector<KvShape::Group> groups,
+                           Batching batching = Batching::continuous) {
   SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << pages << " pages, prefix cache "
-                                  << prefix_cache << ", " << groups.size() << " groups");
+                                  << prefix_cache << ", " << groups.size() << " groups, batching "
+                                  << static_cast<int>(batching));
   std::mt19937 random(seed);
   const auto policy = static_cast<Policy>(seed % 3);
-  Playground play({.max_running = 6, .batch_tokens = 48, .policy = policy}, pages, prefix_cache,
-                  groups);
-  const int64_t context = std::min<int64_t>(play.pool().longest_sequence(), 400);
+  const KvShape shape{.groups = groups, .kv_heads = 1, .head_size = 1, .type = KvType::f32};
+  const int64_t context = std::min<int64_t>(
+      KvPool(shape, std::vector<int64_t>(groups.size(), pages), 48).longest_sequence(), 400);
+  Playground play({.max_running = 6,
+                   .batch_tokens = 48,
+                   .policy = policy,
+                   .batching = batching,
+                   .length_buckets = seed % 2 == 0,
+                   .context = context},
+                  pages, prefix_cache, groups);
   size_t cancelled = 0, submitted = 0;
   for (int step = 0; step < 1500; ++step) {
     if (step < 900 && random() % 6 == 0) {
@@ -281,7 +370,8 @@ void run_random_operations(uint32_t seed, int64_t pages, bool prefix_cache,
       ++cancelled;
     }
     const bool work = !play.active().empty();
-    EXPECT_EQ(play.step().empty(), !work) << "step " << step;
+    play.step();
+    EXPECT_EQ(play.last_rows > 0, work) << "step " << step;
     play.pass_time(0.05);
     for (const auto& r : play.active())
       for (const auto& s : r->sequences) ASSERT_LE(s->preemptions, Scheduler::kMostPreemptions);
@@ -303,7 +393,10 @@ void run_random_operations(uint32_t seed, int64_t pages, bool prefix_cache,
   EXPECT_EQ(play.pool().used_pages(), 0);
   if (prefix_cache) play.cache()->clear();
   for (size_t g = 0; g < groups.size(); ++g) EXPECT_EQ(play.pool().available_pages(g), pages);
-  if (pages < 60) {
+  if (batching != Batching::continuous) {
+    EXPECT_EQ(play.scheduler().preemptions(), 0);
+    EXPECT_EQ(play.scheduler().padding_rows() > 0, batching == Batching::static_padded);
+  } else if (pages < 60) {
     EXPECT_GT(play.scheduler().preemptions(), 0);
   }
 }
@@ -315,6 +408,16 @@ TEST(Scheduler, KeepsItsPromisesUnderRandomOperations) {
       run_random_operations(seed, 40, prefix_cache, {{0, 1}});
       run_random_operations(seed, 400, prefix_cache, {{0, 1}});
       run_random_operations(seed, 40, prefix_cache, {{0, 1}, {50, 1}});
+    }
+  }
+}
+
+TEST(Scheduler, StaticBatchesKeepTheirPromisesUnderRandomOperations) {
+  for (const Batching batching : {Batching::static_padded, Batching::static_dropped}) {
+    for (uint32_t seed = 1; seed <= 4; ++seed) {
+      run_random_operations(seed, 26, false, {{0, 1}}, batching);
+      run_random_operations(seed, 400, false, {{0, 1}}, batching);
+      run_random_operations(seed, 40, false, {{0, 1}, {50, 1}}, batching);
     }
   }
 }

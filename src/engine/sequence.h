@@ -71,6 +71,8 @@ struct ActiveRequest {
   bool needs_all_rows(const Sequence& s) const {
     return request.embedding || (request.prompt_logprobs && s.choice == 0 && !prompt_told);
   }
+  // What its sequences keep, where that is not the engine's own policy.
+  KvPolicy kv_policy() const { return request.kv_policy.value_or(KvPolicy{}); }
   bool finished() const {
     for (const auto& s : sequences)
       if (s->finish == FinishReason::none) return false;

@@ -15,17 +15,13 @@ namespace {
 // Elements of row-wise work that are done before another thread has woken up.
 constexpr int64_t kSerialElements = 16'384;
 
-int64_t wanted_context(const Model& model, const ServeExecOptions& options) {
-  const int64_t own = model.config.context_length;
-  return options.context > 0 ? std::min(options.context, own) : own;
-}
-
 KvPool make_pool(const Model& model, const ServeExecOptions& options) {
-  const KvShape shape = kv_shape(model, options.kv_type);
+  check_kv_policy(model, options.kv_type, options.kv_policy);
+  const KvShape shape = kv_shape(model, options.kv_type, options.kv_policy);
   const uint64_t bytes = options.kv_memory > 0 ? options.kv_memory : default_kv_memory();
+  const int64_t context = wanted_context(model, options.context, options.kv_policy);
   return KvPool(shape,
-                plan_kv_pages(shape, bytes, wanted_context(model, options), options.max_sequences,
-                              options.step_rows),
+                plan_kv_pages(shape, bytes, context, options.max_sequences, options.step_rows),
                 options.step_rows);
 }
 
@@ -45,7 +41,7 @@ const RowKernels::Activations& activation_kernels(const RowKernels& rows, Activa
 
 }  // namespace
 
-KvShape kv_shape(const Model& model, KvType type) {
+KvShape kv_shape(const Model& model, KvType type, const KvPolicy& policy) {
   const std::vector<BlockConfig>& configs = model.transformer.block_configs;
   STRATA_ASSERT(!configs.empty());
   KvShape shape;
@@ -57,9 +53,37 @@ KvShape kv_shape(const Model& model, KvType type) {
       fail(ErrorCode::unsupported,
            "serve: layers with different key shapes ({} heads of {}, {} heads of {})",
            shape.kv_heads, shape.head_size, c.attention.kv_heads, c.attention.head_size);
-  for (const LayerGroup& g : model.layer_groups)
-    shape.groups.push_back({g.window, static_cast<int>(g.layers.size())});
+  for (const LayerGroup& g : model.layer_groups) {
+    KvShape::Group group{g.window, static_cast<int>(g.layers.size())};
+    const KvPolicy span = group.narrowed(policy);
+    group.window = span.window;
+    group.sinks = span.sinks;
+    shape.groups.push_back(group);
+  }
   return shape;
+}
+
+void check_kv_policy(const Model& model, KvType type, const KvPolicy& policy) {
+  if (policy.sinks == 0) return;
+  if (is_quantized(type))
+    fail(ErrorCode::unsupported, "KV policy {}: not with --kv-type {}; use f16 or bf16",
+         kv_policy_name(policy), kv_type_name(type));
+  if (model.transformer.embedding.positions)
+    fail(ErrorCode::unsupported,
+         "KV policy {}: {} adds learned positions to its input, which cannot move with a window",
+         kv_policy_name(policy), model.config.architecture);
+  if (policy.sinks + policy.window > model.config.context_length)
+    fail(ErrorCode::invalid_argument,
+         "KV policy {}: {} positions, the model was made for {}; make the window smaller",
+         kv_policy_name(policy), policy.sinks + policy.window, model.config.context_length);
+}
+
+int64_t wanted_context(const Model& model, int64_t asked, const KvPolicy& policy) {
+  const int64_t own = model.config.context_length;
+  if (asked == 0) return own;
+  // With sinks the model never sees a position beyond its own; 32-bit ones number the text.
+  constexpr int64_t kMost = int64_t{1} << 30;
+  return std::min(asked, policy.sinks > 0 ? std::max(own, kMost) : own);
 }
 
 uint64_t default_kv_memory() {
@@ -77,7 +101,8 @@ ServeExec::ServeExec(const Model& model, const ServeExecOptions& options)
       pool_(options.threads > 0 ? options.threads : usable_threads()),
       weights_(model, pool_, options.progress),
       kv_(make_pool(model, options)),
-      context_(std::min(wanted_context(model, options), kv_.longest_sequence())),
+      context_(std::min(wanted_context(model, options.context, options.kv_policy),
+                        kv_.longest_sequence())),
       activations_(options.activations) {
   layer_in_group_.resize(model.transformer.blocks.size());
   for (const LayerGroup& g : model.layer_groups)
@@ -86,9 +111,11 @@ ServeExec::ServeExec(const Model& model, const ServeExecOptions& options)
   for (const BlockConfig& c : model.transformer.block_configs) {
     const Rope* rope = c.attention.rope;
     const bool known = std::any_of(ropes_.begin(), ropes_.end(),
-                                   [&](const RopeTable& t) { return t.rope() == rope; });
-    if (rope != nullptr && !known) ropes_.emplace_back(*rope, context_);
+                                   [&](const Angles& a) { return a.table.rope() == rope; });
+    if (rope != nullptr && !known)
+      ropes_.push_back({RopeTable(*rope, std::min(context_, model.config.context_length))});
   }
+  sink_positions_.resize(model.layer_groups.size());
   paged_rows_.resize(model.layer_groups.size());
   prepare_key_biases(model);
 }
@@ -120,13 +147,28 @@ void ServeExec::begin(const Batch& batch) {
   for (const int32_t cache : temporary_caches_) kv_.release(cache);
   temporary_caches_.clear();
   open_caches(batch);
+  fill_angles(batch);
+}
+
+void ServeExec::fill_angles(const Batch& batch) {
   int64_t last = -1;
   for (const int32_t position : batch.positions) last = std::max<int64_t>(last, position);
-  for (RopeTable& table : ropes_) table.fill_to(last);
+  for (Angles& angles : ropes_) {
+    RopeTable& table = angles.table;
+    table.fill_to(std::min(last, table.context() - 1));
+    if (last < table.context()) continue;
+    angles.beyond.resize(static_cast<size_t>(batch.size() * table.stride()));
+    for (int64_t r = 0; r < batch.size(); ++r) {
+      const int64_t position = batch.positions[static_cast<size_t>(r)];
+      if (position >= table.context())
+        table.compute(position, angles.beyond.data() + r * table.stride());
+    }
+  }
 }
 
 void ServeExec::open_caches(const Batch& batch) {
   for (std::vector<PagedRows>& rows : paged_rows_) rows.clear();
+  for (std::vector<int32_t>& positions : sink_positions_) positions.clear();
   int64_t next_row = 0;
   for (const SequenceRows& s : batch.sequences) {
     if (s.first_row != next_row || s.rows <= 0)
@@ -150,8 +192,17 @@ void ServeExec::open_caches(const Batch& batch) {
       fail(ErrorCode::resource_exhausted,
            "serve: the KV cache has no page left for {} tokens more ({} of {} pages are in use)",
            s.rows, kv_.used_pages(), kv_.total_pages());
-    for (size_t g = 0; g < paged_rows_.size(); ++g)
-      paged_rows_[g].push_back({s.first_row, s.rows, s.first_position, kv_.page_table(cache, g)});
+    for (size_t g = 0; g < paged_rows_.size(); ++g) {
+      const KvPolicy& span = kv_.span(cache, g);
+      paged_rows_[g].push_back({s.first_row, s.rows, s.first_position, kv_.page_table(cache, g),
+                                span.window, span.sinks});
+      // From here on the window has left sinks behind.
+      const int64_t full = span.sinks + span.window;
+      if (span.sinks == 0 || s.first_position + s.rows <= full) continue;
+      sink_positions_[g].resize(static_cast<size_t>(batch.size()), -1);
+      for (int64_t r = std::max<int64_t>(0, full - s.first_position); r < s.rows; ++r)
+        sink_positions_[g][static_cast<size_t>(s.first_row + r)] = static_cast<int32_t>(full - 1);
+    }
   }
   if (next_row != batch.size() || batch.positions.size() != batch.tokens.size())
     fail(ErrorCode::invalid_argument, "serve: {} tokens, {} positions, sequences of {} rows",
@@ -263,22 +314,32 @@ Qkv ServeExec::qkv(const Tensor& x, const AttentionWeights& w, const AttentionCo
                                             {&wv, weights_.vector(w.v.bias), out.v}}};
   strata::linear(parts, input(x, wq.quantised() || wk.quantised() || wv.quantised()), context());
 
-  const RopeTable* table = c.rope != nullptr ? &rope_table(*c.rope) : nullptr;
-  if (!w.q_norm && !w.k_norm && table == nullptr) return out;
-  const auto finish_heads = [&](const Tensor& t, const Norm& norm, int64_t r) {
+  const Angles* turns = c.rope != nullptr ? &angles(*c.rope) : nullptr;
+  const std::vector<int32_t>& sink_positions = sink_positions_[static_cast<size_t>(c.layer_group)];
+  sink_q_ = {};
+  if (turns != nullptr && !sink_positions.empty()) sink_q_ = tensor(x.rows, wq.out());
+  if (!w.q_norm && !w.k_norm && turns == nullptr) return out;
+  // twin: where a row that reads sinks is turned to their place, too; no data: nowhere.
+  const auto finish_heads = [&](const Tensor& t, const Norm& norm, int64_t r, const Tensor& twin) {
     const float* weight = weights_.vector(norm.weight);
     const float* bias = weights_.vector(norm.bias);
     const int64_t position = batch.positions[static_cast<size_t>(r)];
+    const int32_t from = twin.data == nullptr ? -1 : sink_positions[static_cast<size_t>(r)];
     for (int64_t at = 0; at < t.columns; at += c.head_size) {
       float* head = t.row<float>(r) + at;
       if (norm) norm_row(norm, weight, bias, head, c.head_size, head);
-      if (table != nullptr) turn_head(*table, position, head);
+      if (from >= 0) {
+        float* other = twin.row<float>(r) + at;
+        std::copy_n(head, c.head_size, other);
+        turn_head(*turns, r, from, other);
+      }
+      if (turns != nullptr) turn_head(*turns, r, position, head);
     }
   };
   for_rows(x.rows, 2 * (out.q.columns + out.k.columns), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      finish_heads(out.q, w.q_norm, r);
-      finish_heads(out.k, w.k_norm, r);
+      finish_heads(out.q, w.q_norm, r, sink_q_);
+      finish_heads(out.k, w.k_norm, r, {});
     }
   });
   return out;
@@ -297,6 +358,7 @@ Tensor ServeExec::attend(const Qkv& qkv, const AttentionConfig& c, int layer,
       .head_size = c.head_size,
       .scale = static_cast<float>(c.scale),
       .window = c.window,
+      .sink_q = sink_q_,
       .key_bias = key_biases_[static_cast<size_t>(layer)].get(),
       .sequences = paged_rows_[group]};
   paged_attention(attention, qkv.q, qkv.k, qkv.v, y, attention_workspace_, context());
@@ -361,20 +423,28 @@ Tensor ServeExec::add(const Tensor& a, const Tensor& b) {
 
 Tensor ServeExec::rope(const Tensor& x, int heads, int head_size, const Rope& rope,
                        const Batch& batch) {
-  const RopeTable& table = rope_table(rope);
+  const Angles& turns = angles(rope);
   const Tensor y = tensor(x.rows, x.columns);
   for (int64_t r = 0; r < x.rows; ++r) {
     const int64_t position = batch.positions[static_cast<size_t>(r)];
     std::memcpy(y.row<float>(r), x.row<float>(r), static_cast<size_t>(x.columns) * sizeof(float));
     for (int64_t head = 0; head < heads; ++head)
-      turn_head(table, position, y.row<float>(r) + head * head_size);
+      turn_head(turns, r, position, y.row<float>(r) + head * head_size);
   }
   return y;
 }
 
-void ServeExec::turn_head(const RopeTable& table, int64_t position, float* head) const {
-  const float* cosines = table.cosines(position);
-  const float* sines = table.sines(position);
+void ServeExec::turn_head(const Angles& angles, int64_t row, int64_t position, float* head) const {
+  const RopeTable& table = angles.table;
+  turn_head(table,
+            position < table.context() ? table.cosines(position)
+                                       : angles.beyond.data() + row * table.stride(),
+            head);
+}
+
+void ServeExec::turn_head(const RopeTable& table, const float* row_angles, float* head) const {
+  const float* cosines = row_angles;
+  const float* sines = row_angles + table.stride() / 2;
   if (table.rope()->layout == Rope::Layout::halves)
     kernels_->rows->rope_halves(head, cosines, sines, table.size(), head);
   else
@@ -382,12 +452,12 @@ void ServeExec::turn_head(const RopeTable& table, int64_t position, float* head)
 }
 
 RopeTable& ServeExec::rope_table(const Rope& rope) {
-  return const_cast<RopeTable&>(std::as_const(*this).rope_table(rope));
+  return const_cast<Angles&>(angles(rope)).table;
 }
 
-const RopeTable& ServeExec::rope_table(const Rope& rope) const {
+const ServeExec::Angles& ServeExec::angles(const Rope& rope) const {
   const auto it = std::find_if(ropes_.begin(), ropes_.end(),
-                               [&](const RopeTable& t) { return t.rope() == &rope; });
+                               [&](const Angles& a) { return a.table.rope() == &rope; });
   STRATA_ASSERT(it != ropes_.end());
   return *it;
 }

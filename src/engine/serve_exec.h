@@ -7,6 +7,7 @@
 
 #include "base/cpu.h"
 #include "base/thread_pool.h"
+#include "engine/kv_policy.h"
 #include "engine/kv_pool.h"
 #include "engine/prepared_weights.h"
 #include "engine/rotary_key_bias.h"
@@ -25,16 +26,24 @@ namespace strata {
 struct ServeExecOptions {
   int threads = 0;  // 0: usable_threads()
   KvType kv_type = KvType::f16;
+  KvPolicy kv_policy = {};  // of every sequence
   Activations activations = Activations::int8;
-  uint64_t kv_memory = 0;                          // bytes; 0: default_kv_memory()
-  int64_t context = 0;                             // longest sequence; 0: the model's
+  uint64_t kv_memory = 0;  // bytes; 0: default_kv_memory()
+  int64_t context = 0;     // longest sequence; 0: the model's, and never more, except with sinks
   int64_t max_sequences = 64;                      // that windowed groups keep pages for
   int64_t step_rows = 512;                         // most rows of one sequence in a pass
   std::function<void(double)> progress = nullptr;  // share of the weights packed; may be empty
 };
 
 // What a model keeps per token, and which of its layers forget alike.
-KvShape kv_shape(const Model& model, KvType type);
+KvShape kv_shape(const Model& model, KvType type, const KvPolicy& policy = {});
+
+// Throws for a policy that makes no sense with the model (sinks under learned positions, or more
+// positions than it was made for) or with the type (sinks in one that quantises).
+void check_kv_policy(const Model& model, KvType type, const KvPolicy& policy);
+
+// The longest sequence when `asked` tokens are asked for; 0: none.
+int64_t wanted_context(const Model& model, int64_t asked, const KvPolicy& policy);
 
 // A quarter of the memory that is available now, at most 4 GiB.
 uint64_t default_kv_memory();
@@ -58,7 +67,7 @@ class ServeExec : public Exec {
   ServeExec(const Model& model, const ServeExecOptions& options);
 
   // ---- Caches: SequenceRows::cache names one. ----
-  int32_t create_cache() { return kv_.create(); }
+  int32_t create_cache(const KvPolicy& policy = {}) { return kv_.create(0, policy); }
   // Promises room for `tokens` positions in all; false: not now, and nothing changes. Passes need
   // no reservation, but begin() fails when pages run out, never within a reservation.
   [[nodiscard]] bool reserve(int32_t cache, int64_t tokens) { return kv_.reserve(cache, tokens); }
@@ -102,9 +111,17 @@ class ServeExec : public Exec {
   QuantizedRows& quantised_twin(const Tensor& t);
   bool fuse_quantise(int64_t columns) const;
   LinearInput input(const Tensor& x, bool quantised);
-  const RopeTable& rope_table(const Rope& rope) const;
+  // A table of angles, and those of the pass's rows that lie beyond it.
+  struct Angles {
+    RopeTable table;
+    std::vector<float> beyond = {};  // [rows, stride]
+  };
+  const Angles& angles(const Rope& rope) const;
+  // Turns a head of the row, which is at `position`.
+  void turn_head(const Angles& angles, int64_t row, int64_t position, float* head) const;
+  void turn_head(const RopeTable& table, const float* row_angles, float* head) const;
+  void fill_angles(const Batch& batch);
   RopeTable& rope_table(const Rope& rope);
-  void turn_head(const RopeTable& table, int64_t position, float* head) const;
   void norm_row(const Norm& w, const float* weight, const float* bias, const float* x, int64_t n,
                 float* y) const;
   // fn(first, last) over rows; on all threads when there is enough work.
@@ -119,7 +136,7 @@ class ServeExec : public Exec {
   KvPool kv_;
   int64_t context_;
   Activations activations_;
-  std::vector<RopeTable> ropes_;
+  std::vector<Angles> ropes_;
   std::vector<int> layer_in_group_;  // by layer
   // By layer, of KV types that quantise and of layers whose keys have a bias.
   std::vector<std::unique_ptr<RotaryKeyBias>> key_biases_;
@@ -133,6 +150,10 @@ class ServeExec : public Exec {
   std::vector<Twins> twins_;  // by Tensor::id
   std::vector<int32_t> temporary_caches_;
   std::vector<std::vector<PagedRows>> paged_rows_;  // by group, of this pass
+  // By group and row of this pass: from which position the row reads sinks that its window has left
+  // behind; -1: it does not. Empty where no row of the group does.
+  std::vector<std::vector<int32_t>> sink_positions_;
+  Tensor sink_q_;  // of the layer at hand: PagedAttention::sink_q
   PagedAttentionWorkspace attention_workspace_;
 };
 

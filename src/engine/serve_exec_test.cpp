@@ -12,77 +12,12 @@
 
 #include "base/error.h"
 #include "engine/allocation_count_for_test.h"
+#include "engine/fed_sequence_for_test.h"
 #include "engine/random_model_for_test.h"
 #include "model/transformer.h"
 
 namespace strata {
 namespace {
-
-ServeExecOptions small(int threads, KvType type = KvType::f16) {
-  ServeExecOptions o;
-  o.threads = threads;
-  o.kv_memory = 64 << 20;
-  o.kv_type = type;
-  o.step_rows = 256;
-  return o;
-}
-
-struct Sequence {
-  std::vector<int32_t> tokens;
-  std::vector<float> logits;  // [T, V], of every position so far
-  int32_t cache = -1;
-  int64_t done = 0;
-};
-
-std::vector<int32_t> random_tokens(int64_t count, int64_t vocabulary, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<int32_t> tokens;
-  for (int64_t i = 0; i < count; ++i)
-    tokens.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(vocabulary)));
-  return tokens;
-}
-
-// One pass over the next rows[i] tokens of each sequence.
-void pass(ServeExec& ex, const Model& model, const std::vector<Sequence*>& sequences,
-          const std::vector<int64_t>& rows) {
-  std::vector<int32_t> tokens, positions;
-  std::vector<SequenceRows> parts;
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    Sequence& s = *sequences[i];
-    parts.push_back({static_cast<int32_t>(tokens.size()), static_cast<int32_t>(rows[i]),
-                     static_cast<int32_t>(s.done), s.cache});
-    for (int64_t r = 0; r < rows[i]; ++r) {
-      tokens.push_back(s.tokens[static_cast<size_t>(s.done + r)]);
-      positions.push_back(static_cast<int32_t>(s.done + r));
-    }
-  }
-  const Batch batch{tokens, positions, parts};
-  const Tensor hidden = forward_hidden(ex, model.transformer, batch);
-  std::vector<int32_t> all(tokens.size());
-  std::iota(all.begin(), all.end(), 0);
-  const Tensor logits = forward_logits(ex, model.transformer, hidden, all);
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    Sequence& s = *sequences[i];
-    for (int64_t r = 0; r < rows[i]; ++r) {
-      const float* row = logits.row<float>(parts[i].first_row + r);
-      s.logits.insert(s.logits.end(), row, row + logits.columns);
-    }
-    s.done += rows[i];
-  }
-}
-
-// Logits of a sequence on its own, fed in pieces (the last size repeated).
-std::vector<float> alone(ServeExec& ex, const Model& model, const std::vector<int32_t>& tokens,
-                         const std::vector<int64_t>& cuts) {
-  Sequence s;
-  s.tokens = tokens;
-  s.cache = ex.create_cache();
-  const auto length = static_cast<int64_t>(tokens.size());
-  for (size_t i = 0; s.done < length; ++i)
-    pass(ex, model, {&s}, {std::min(cuts[std::min(i, cuts.size() - 1)], length - s.done)});
-  ex.release(s.cache);
-  return s.logits;
-}
 
 std::vector<RandomModelOptions> variants() {
   std::vector<RandomModelOptions> v(6);
@@ -113,7 +48,7 @@ void expect_rows_depend_on_their_sequence(const RandomModelOptions& options, KvT
                                           uint32_t count) {
   const auto model = random_model(options);
   std::mt19937 random(options.seed);
-  std::vector<Sequence> sequences(count);
+  std::vector<FedSequence> sequences(count);
   std::vector<std::vector<float>> want;
   ServeExec single(*model, small(1, type)), both(*model, small(2, type));
   for (uint32_t i = 0; i < count; ++i) {
@@ -128,9 +63,9 @@ void expect_rows_depend_on_their_sequence(const RandomModelOptions& options, KvT
   }
   for (bool left = true; left;) {
     left = false;
-    std::vector<Sequence*> step;
+    std::vector<FedSequence*> step;
     std::vector<int64_t> rows;
-    for (Sequence& s : sequences) {
+    for (FedSequence& s : sequences) {
       const int64_t rest = static_cast<int64_t>(s.tokens.size()) - s.done;
       if (rest == 0) continue;
       left = true;
@@ -199,13 +134,13 @@ TEST(ServeExec, LaterTokensNeverChangeEarlierLogits) {
 TEST(ServeExec, ASequenceWithoutACacheIsWhole) {
   const auto model = random_model({});
   ServeExec ex(*model, small(2));
-  Sequence s;
+  FedSequence s;
   s.tokens = random_tokens(70, 211, 6);
   pass(ex, *model, {&s}, {70});
   EXPECT_EQ(s.logits, alone(ex, *model, s.tokens, {13}));
   // Its pages return with the next pass.
   const int32_t cache = ex.create_cache();
-  Sequence next;
+  FedSequence next;
   next.tokens = {1};
   next.cache = cache;
   pass(ex, *model, {&next}, {1});
@@ -218,7 +153,7 @@ TEST(ServeExec, WindowedGroupsHoldNoMoreThanTheWindow) {
   const auto model = random_model(options);
   ServeExec ex(*model, small(1));
   const int32_t cache = ex.create_cache();
-  Sequence s;
+  FedSequence s;
   s.tokens = random_tokens(400, 211, 7);
   s.cache = cache;
   for (int i = 0; i < 400; ++i) pass(ex, *model, {&s}, {1});
@@ -251,7 +186,7 @@ TEST(ServeExec, RefusesBatchesThatDoNotFit) {
   options.context = 64;
   ServeExec ex(*model, options);
   EXPECT_EQ(ex.context_length(), 64);
-  const auto code_of = [&](Sequence s, int64_t rows) {
+  const auto code_of = [&](FedSequence s, int64_t rows) {
     try {
       pass(ex, *model, {&s}, {rows});
     } catch (const Error& e) {
@@ -264,7 +199,7 @@ TEST(ServeExec, RefusesBatchesThatDoNotFit) {
   EXPECT_EQ(code_of({{-1}, {}, -1, 0}, 1), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of({{1}, {}, 77, 0}, 1), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of({{1, 2, 3}, {}, ex.create_cache(), 2}, 1), ErrorCode::invalid_argument);
-  Sequence fine{{1, 2}, {}, ex.create_cache(), 0};
+  FedSequence fine{{1, 2}, {}, ex.create_cache(), 0};
   pass(ex, *model, {&fine}, {2});
   EXPECT_EQ(fine.logits.size(), 2u * 211);
 }
@@ -280,7 +215,7 @@ TEST(ServeExec, SaysWhenPagesAreMissing) {
   EXPECT_TRUE(ex.reserve(a, 40));
   EXPECT_FALSE(ex.reserve(b, 17));
   EXPECT_TRUE(ex.reserve(b, 16));
-  Sequence s{random_tokens(17, 211, 2), {}, b, 0};
+  FedSequence s{random_tokens(17, 211, 2), {}, b, 0};
   try {
     pass(ex, *model, {&s}, {17});
     FAIL();
@@ -288,7 +223,7 @@ TEST(ServeExec, SaysWhenPagesAreMissing) {
     EXPECT_EQ(e.code(), ErrorCode::resource_exhausted);
   }
   ex.release(b);
-  Sequence t{random_tokens(40, 211, 3), {}, a, 0};
+  FedSequence t{random_tokens(40, 211, 3), {}, a, 0};
   pass(ex, *model, {&t}, {40});
 }
 

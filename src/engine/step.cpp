@@ -52,6 +52,15 @@ void Step::add(ActiveRequest& request, Sequence& sequence, int64_t rows) {
   }
 }
 
+void Step::add_padding(const PaddingRows& padding) {
+  sequences_.push_back({static_cast<int32_t>(tokens_.size()), static_cast<int32_t>(padding.rows),
+                        static_cast<int32_t>(padding.length), padding.cache});
+  for (int64_t i = 0; i < padding.rows; ++i) {
+    positions_.push_back(static_cast<int32_t>(padding.length + i));
+    tokens_.push_back(padding.token);
+  }
+}
+
 void Step::run(ServeExec& exec) {
   const Batch batch{tokens_, positions_, sequences_};
   const Tensor hidden = forward_hidden(exec, model_->transformer, batch);

@@ -6,6 +6,7 @@
 
 #include "engine/sequence.h"
 #include "engine/serve_exec.h"
+#include "engine/static_batch.h"
 #include "model/model.h"
 
 namespace strata {
@@ -34,10 +35,12 @@ class Step {
       : model_(&model), end_tokens_(&end_tokens), context_length_(context_length) {}
 
   void clear();
-  bool empty() const { return parts_.empty(); }
+  bool empty() const { return tokens_.empty(); }
   int64_t rows() const { return static_cast<int64_t>(tokens_.size()); }
   // The next `rows` known tokens: of the prompt, the newest one, or those of a preempted sequence.
   void add(ActiveRequest& request, Sequence& sequence, int64_t rows);
+  // Rows whose results nobody wants.
+  void add_padding(const PaddingRows& padding);
 
   // Forward pass, draws, and one TokenEvent per sequence that drew. Sequences that ended have
   // `finish` set. Exceptions of the forward pass leave the sequences as they were.

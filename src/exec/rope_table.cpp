@@ -17,23 +17,24 @@ void RopeTable::fill_to(int64_t last) {
   if (last >= context_)
     fail(ErrorCode::invalid_argument, "rope: position {} is beyond the context of {} tokens", last,
          context_);
-  const bool pairs = rope_->layout == Rope::Layout::pairs;
-  for (; filled_ <= last; ++filled_) {
-    float* c = memory_.as<float>() + filled_ * stride_;
-    float* s = c + stride_ / 2;
-    for (int64_t i = 0; i < size_; ++i) {
-      const double angle =
-          static_cast<double>(filled_) * rope_->inverse_frequency[static_cast<size_t>(i)];
-      const auto cosine = static_cast<float>(std::cos(angle) * rope_->attention_factor);
-      const auto sine = static_cast<float>(std::sin(angle) * rope_->attention_factor);
-      if (pairs) {
-        c[2 * i] = c[2 * i + 1] = cosine;
-        s[2 * i] = -sine;
-        s[2 * i + 1] = sine;
-      } else {
-        c[i] = cosine;
-        s[i] = sine;
-      }
+  for (; filled_ <= last; ++filled_) compute(filled_, memory_.as<float>() + filled_ * stride_);
+}
+
+void RopeTable::compute(int64_t position, float* row) const {
+  float* const c = row;
+  float* const s = row + stride_ / 2;
+  for (int64_t i = 0; i < size_; ++i) {
+    const double angle =
+        static_cast<double>(position) * rope_->inverse_frequency[static_cast<size_t>(i)];
+    const auto cosine = static_cast<float>(std::cos(angle) * rope_->attention_factor);
+    const auto sine = static_cast<float>(std::sin(angle) * rope_->attention_factor);
+    if (rope_->layout == Rope::Layout::pairs) {
+      c[2 * i] = c[2 * i + 1] = cosine;
+      s[2 * i] = -sine;
+      s[2 * i + 1] = sine;
+    } else {
+      c[i] = cosine;
+      s[i] = sine;
     }
   }
 }

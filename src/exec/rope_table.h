@@ -22,6 +22,9 @@ class RopeTable {
   // halves: [size] each; pairs: [2 * size] each, every value twice, the sine with its sign.
   const float* cosines(int64_t position) const { return memory_.as<float>() + position * stride_; }
   const float* sines(int64_t position) const { return cosines(position) + stride_ / 2; }
+  // Floats of a position, the second half its sines; and those of any position, table or not.
+  int64_t stride() const { return stride_; }
+  void compute(int64_t position, float* row) const;
 
  private:
   const Rope* rope_;

@@ -50,15 +50,14 @@ class Call {
                           : kernels_.chunk),
         key_bias_(quantized_ ? a.key_bias : nullptr),
         group_(a.heads / a.kv_heads),
-        padded_(padded_head(a.head_size)),
-        sinks_(a.window == 0 ? 0 : static_cast<int32_t>(a.sinks)),
-        sink_chunks_((sinks_ + kChunkTokens - 1) / kChunkTokens) {}
+        padded_(padded_head(a.head_size)) {}
 
   void run() {
     plan();
     for (const PagedRows& s : a_.sequences) {
       stored_rows_ += s.rows;
-      stored_before_ = stored_before_ || s.rows > 1;
+      // A chunk of sinks and one of the window may be the same memory, read by two units.
+      stored_before_ = stored_before_ || s.rows > 1 || sinks_of(s) > 0;
     }
     if (stored_before_) store_all();
     const int threads = context_.pool->threads();
@@ -76,14 +75,21 @@ class Call {
   }
 
  private:
-  // First position that the row at `position` sees.
-  int64_t first_seen(int64_t position) const {
-    return a_.window == 0 ? 0 : std::max<int64_t>(0, position - a_.window + 1);
+  int64_t window_of(const PagedRows& s) const { return s.window > 0 ? s.window : a_.window; }
+  int64_t sinks_of(const PagedRows& s) const {
+    if (window_of(s) == 0) return 0;
+    return s.window > 0 ? s.sinks : a_.sinks;
+  }
+  // The row at `position` sees the positions from here on, and when that is not 0 the sinks, too.
+  int64_t first_seen(const PagedRows& s, int64_t position) const {
+    const int64_t window = window_of(s);
+    const int64_t first = window == 0 ? 0 : std::max<int64_t>(0, position - window + 1);
+    return first <= sinks_of(s) ? 0 : first;
   }
 
   // The i-th chunk that a unit sees.
-  int32_t chunk_of(const Unit& unit, int64_t i) const {
-    return static_cast<int32_t>(i < sink_chunks_ ? i : i + unit.gap);
+  static int32_t chunk_of(const Unit& unit, int64_t i) {
+    return static_cast<int32_t>(i < unit.sink_chunks ? i : i + unit.gap);
   }
 
   void plan() {
@@ -99,16 +105,17 @@ class Call {
       for (int64_t last = s.rows; last > 0; last -= std::min(block, last)) {
         const int64_t first = std::max<int64_t>(0, last - block);
         const int64_t end = s.first_position + last;
-        const int64_t first_chunk = first_seen(s.first_position + first) / kChunkTokens;
+        const int64_t first_chunk = first_seen(s, s.first_position + first) / kChunkTokens;
         const int64_t last_chunk = (end + kChunkTokens - 1) / kChunkTokens;
-        const int64_t sink_chunks = std::min(sink_chunks_, first_chunk);
+        const int64_t sink_chunks =
+            first_seen(s, end - 1) == 0 ? 0 : (sinks_of(s) + kChunkTokens - 1) / kChunkTokens;
         const int64_t chunks = sink_chunks + last_chunk - first_chunk;
         work_ += chunks * (last - first) * a_.heads;
         const int64_t parts = s.rows > 1 || pairs >= wanted || context_.pool->threads() == 1
                                   ? 1
                                   : std::min(chunks / kLeastChunksOfUnit, wanted / pairs);
         for (int32_t head = 0; head < a_.kv_heads; ++head) {
-          Unit unit{static_cast<int32_t>(i),   head, first, last, 0, chunks,
+          Unit unit{static_cast<int32_t>(i),   head, first, last, 0, chunks, sink_chunks,
                     first_chunk - sink_chunks, -1};
           if (parts <= 1) {
             w_.units.push_back(unit);
@@ -178,14 +185,17 @@ class Call {
   }
 
   // What a thread needs at most: running sums of a unit, one tile's partial sums, and for each
-  // query of a unit three pointers and two positions; of quantised types the unit's queries as they
+  // query of a unit four pointers and four positions; of quantised types the unit's queries as they
   // are multiplied and a chunk of its pages.
   struct Scratch {
     const float** q;
     const float** q_added;
+    const float** sink_q;
     float** y;
     int32_t* begin;
     int32_t* end;
+    int32_t* sink_begin;
+    int32_t* sink_end;
     float* running;
     float* part;
     float* rotated;  // [queries][Dh]
@@ -197,18 +207,21 @@ class Call {
     const int64_t sums = queries * (2 + padded_), part = kQueryTile * (2 + padded_);
     const int64_t of_queries = quantized_ ? queries * a_.head_size : 0;
     const int64_t chunk = quantized_ ? kChunkPages * head_page_elements(a_.head_size) : 0;
-    const int64_t floats = 2 * queries + sums + part + 2 * of_queries + chunk;
+    const int64_t floats = 4 * queries + sums + part + 2 * of_queries + chunk;
     const auto bytes =
-        static_cast<size_t>(queries * 3 * int64_t{sizeof(void*)} + floats * int64_t{sizeof(float)});
+        static_cast<size_t>(queries * 4 * int64_t{sizeof(void*)} + floats * int64_t{sizeof(float)});
     AlignedBuffer& buffer = w_.scratch[thread];
     if (buffer.size() < bytes) buffer = AlignedBuffer(bytes);
     Scratch s{};
     s.q = buffer.as<const float*>();
     s.q_added = s.q + queries;
-    s.y = const_cast<float**>(s.q_added + queries);
+    s.sink_q = s.q_added + queries;
+    s.y = const_cast<float**>(s.sink_q + queries);
     s.begin = reinterpret_cast<int32_t*>(s.y + queries);
     s.end = s.begin + queries;
-    s.running = reinterpret_cast<float*>(s.end + queries);
+    s.sink_begin = s.end + queries;
+    s.sink_end = s.sink_begin + queries;
+    s.running = reinterpret_cast<float*>(s.sink_end + queries);
     s.part = s.running + sums;
     s.rotated = s.part + part;
     s.turned = s.rotated + of_queries;
@@ -226,17 +239,19 @@ class Call {
     }
   }
 
-  // A chunk of quantised pages as f32 ones, as far as the unit's queries see them; and the queries
-  // turned back by its position where keys have a bias.
-  KvHead unpack(const Unit& unit, const KvHead& kv, int32_t chunk, const Scratch& m,
-                int queries) const {
+  // A chunk of quantised pages as f32 ones, as far as the unit's queries see them (its sinks, or
+  // what is in its windows); and the queries turned back by its position where keys have a bias.
+  KvHead unpack(const Unit& unit, const KvHead& kv, int32_t chunk, const Scratch& m, int queries,
+                bool sinks) const {
     static constexpr int32_t kPages[kChunkPages] = {0, 1, 2, 3};
     const int64_t elements = head_page_elements(a_.head_size);
-    const int32_t begin = *std::min_element(m.begin, m.begin + queries);
-    const int32_t end = *std::max_element(m.end, m.end + queries);
+    const int32_t* const begins = sinks ? m.sink_begin : m.begin;
+    const int32_t* const ends = sinks ? m.sink_end : m.end;
+    const int32_t begin = *std::min_element(begins, begins + queries);
+    const int32_t end = *std::max_element(ends, ends + queries);
     for (int page = 0; page < kChunkPages; ++page) {
       const int32_t first = chunk * kChunkTokens + page * kPageTokens;
-      if (first >= end || (first + kPageTokens <= begin && first >= sinks_)) continue;
+      if (first >= end || first + kPageTokens <= begin) continue;
       const auto* bytes =
           static_cast<const std::byte*>(kv.base) + kv.pages[first / kPageTokens] * kv.page_stride;
       kernels_.unpack(bytes, a_.head_size, m.chunk + page * elements);
@@ -281,24 +296,41 @@ class Call {
       const int64_t position = s.first_position + row;
       m.q[i] = query_row(unit, i);
       m.y[i] = y_.row<float>(s.first_row + row) + head * a_.head_size;
-      m.begin[i] = static_cast<int32_t>(first_seen(position));
+      m.begin[i] = static_cast<int32_t>(first_seen(s, position));
       m.end[i] = static_cast<int32_t>(position + 1);
+      m.sink_begin[i] = 0;
+      m.sink_end[i] = m.begin[i] == 0 ? 0 : static_cast<int32_t>(sinks_of(s));
     }
     if (quantized_) rotate_queries(m, queries);
+    for (int i = 0; i < queries; ++i) {
+      const int64_t row = s.first_row + unit.first_row + i / group_;
+      const int64_t head = int64_t{unit.kv_head} * group_ + i % group_;
+      m.sink_q[i] =
+          a_.sink_q.data == nullptr ? m.q[i] : a_.sink_q.row<float>(row) + head * a_.head_size;
+    }
     const KvHead kv{a_.base + head_bytes() * unit.kv_head, s.pages.data(), a_.page_stride,
                     a_.head_size};
-    const auto keys_of = [&](int32_t chunk) {
-      return quantized_ ? unpack(unit, kv, chunk, m, queries) : kv;
+    // Of the c-th chunk that the unit sees.
+    const auto keys_of = [&](int64_t c) {
+      return quantized_ ? unpack(unit, kv, chunk_of(unit, c), m, queries, c < unit.sink_chunks)
+                        : kv;
     };
-    const auto tile_of = [&](int first, int count) {
-      return AttentionQueries{m.q + first, m.begin + first, m.end + first, count,
-                              a_.scale,    sinks_,          a_.soft_cap,   m.q_added + first};
+    const auto tile_of = [&](int64_t c, int first, int count) {
+      const bool sinks = c < unit.sink_chunks;
+      return AttentionQueries{(sinks ? m.sink_q : m.q) + first,
+                              (sinks ? m.sink_begin : m.begin) + first,
+                              (sinks ? m.sink_end : m.end) + first,
+                              count,
+                              a_.scale,
+                              0,
+                              a_.soft_cap,
+                              m.q_added + first};
     };
 
     if (unit.split >= 0) {
       const Split& split = w_.splits[static_cast<size_t>(unit.split)];
       for (int64_t c = unit.first_chunk; c < unit.last_chunk; ++c)
-        chunk_(keys_of(chunk_of(unit, c)), tile_of(0, queries), chunk_of(unit, c),
+        chunk_(keys_of(c), tile_of(c, 0, queries), chunk_of(unit, c),
                partial(split, c, queries).sums);
       // Whoever finishes last merges, in the order of chunks; acq_rel shows it the others' sums.
       auto& left = w_.unfinished[static_cast<size_t>(unit.split)];
@@ -316,12 +348,12 @@ class Call {
     const int tile = (queries + tiles - 1) / tiles;  // all about the same size
     for (int64_t c = unit.first_chunk; c < unit.last_chunk; ++c) {
       const int32_t chunk = chunk_of(unit, c);
-      const KvHead keys = keys_of(chunk);
+      const KvHead keys = keys_of(c);
       for (int first = 0; first < queries; first += tile) {
         const int count = std::min(tile, queries - first);
         const AttentionSums into{running.sums.m + first, running.sums.l + first,
                                  running.sums.o + first * padded_};
-        chunk_(keys, tile_of(first, count), chunk, part.sums);
+        chunk_(keys, tile_of(c, first, count), chunk, part.sums);
         kernels_.merge(into, part.sums, count, a_.head_size);
       }
     }
@@ -349,8 +381,6 @@ class Call {
   const KeyBias* const key_bias_;
   const int group_;  // query heads of a KV head
   const int64_t padded_;
-  const int32_t sinks_;
-  const int64_t sink_chunks_;
   int64_t work_ = 0;  // query-chunk pairs
   int64_t stored_rows_ = 0;
   bool stored_before_ = false;
@@ -376,6 +406,9 @@ void paged_attention(const PagedAttention& a, const Tensor& q, const Tensor& k, 
   check(a, "k", k, q.rows, a.kv_heads);
   check(a, "v", v, q.rows, a.kv_heads);
   check(a, "y", y, q.rows, a.heads);
+  if (a.sink_q.data != nullptr) check(a, "sink_q", a.sink_q, q.rows, a.heads);
+  if (a.sink_q.data != nullptr && is_quantized(a.type))
+    fail(ErrorCode::unsupported, "paged_attention: sinks that move, in {}", kv_type_name(a.type));
   for (const PagedRows& s : a.sequences) {
     const int64_t end = s.first_position + s.rows;
     STRATA_ASSERT(s.first_row >= 0 && s.first_row + s.rows <= q.rows && s.first_position >= 0);

@@ -21,6 +21,9 @@ struct PagedRows {
   int64_t rows = 0;
   int64_t first_position = 0;
   std::span<const int32_t> pages;  // covers positions below first_position + rows
+  // What these rows see, where it is less than the layer's window: as in PagedAttention.
+  int64_t window = 0;  // 0: the layer's window and sinks
+  int64_t sinks = 0;
 };
 
 // One layer's attention over a paged cache.
@@ -34,7 +37,10 @@ struct PagedAttention {
   float scale = 1;            // of q . k
   int64_t window = 0;         // a query sees positions above its own - window; 0: all
   int64_t sinks = 0;          // and, with a window, the first so many whatever its own
-  float soft_cap = 0;         // c: a score s becomes c tanh(s / c); 0: none
+  // The queries as they read sinks that the window has left behind: turned to another position than
+  // q. No data: as q. Not for types that quantise.
+  Tensor sink_q = {};
+  float soft_cap = 0;  // c: a score s becomes c tanh(s / c); 0: none
   // Of the keys, which stay out of quantised pages; not looked at for other types. May be null.
   const KeyBias* key_bias = nullptr;
   std::span<const PagedRows> sequences = {};
@@ -51,7 +57,8 @@ class PagedAttentionWorkspace {
     int32_t kv_head = 0;
     int64_t first_row = 0, last_row = 0;      // of the sequence
     int64_t first_chunk = 0, last_chunk = 0;  // [first, last) of those it sees
-    int64_t gap = 0;                          // chunks between the sinks' and the window's
+    int64_t sink_chunks = 0;                  // chunks of sinks, before the window's
+    int64_t gap = 0;                          // number of the first window chunk, minus that
     int32_t split = -1;                       // index of its pair among those cut by chunks
   };
   // A (sequence, KV head) whose chunks are dealt out to several units.
@@ -71,7 +78,8 @@ class PagedAttentionWorkspace {
 // Appends the rows' k and v [N, Hk * Dh] to the cache, then y [N, H * Dh] = causal attention of q
 // [N, H * Dh], defined chunk by chunk in kernels/attention.h: a row's result depends on its q and
 // on its sequence's stored keys and values alone, bit for bit; neither on other rows, nor on how a
-// prompt was cut into calls, nor on pages, threads or the split of the work.
+// prompt was cut into calls, nor on pages, threads or the split of the work. Sinks that lie apart
+// from the window are merged first, as chunks of their own.
 //
 // q8 and q4: keys (without their bias) and values are rotated over the head before they are
 // quantised, so that an outlier of one element is spread over all; queries likewise, and results

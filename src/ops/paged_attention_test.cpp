@@ -27,6 +27,7 @@ struct Sequence {
   std::vector<float> q, k, v, y;  // [T, heads * Dh]
   int64_t length = 0;             // stored so far
   std::vector<int32_t> pages;
+  int64_t window = 0, sinks = 0;  // narrower than the layer's
 };
 
 class Layer {
@@ -68,7 +69,7 @@ class Layer {
         std::copy_n(s.k.data() + (s.length + r) * k_width, k_width, k.row<float>(row + r));
         std::copy_n(s.v.data() + (s.length + r) * k_width, k_width, v.row<float>(row + r));
       }
-      paged.push_back({row, rows[i], s.length, s.pages});
+      paged.push_back({row, rows[i], s.length, s.pages, s.window, s.sinks});
       row += rows[i];
     }
     PagedAttention a{.type = type_,
@@ -302,6 +303,23 @@ TEST(PagedAttention, QuantizedPagesGiveTheSameBitsHoweverCut) {
       EXPECT_EQ(run_alone(model, s, {1}, 2, 5, type, &bias), whole) << "token by token";
       EXPECT_EQ(run_alone(model, s, {5, 17, 1, 1, 130, 63, 1}, 3, 9, type, &bias), whole);
     }
+}
+
+// A sequence that sees less than the layer gives the bits of a layer that sees as much.
+TEST(PagedAttention, ASequenceMaySeeLessThanItsLayer) {
+  for (const Model& narrow : {Model{6, 2, 16, 30}, Model{6, 2, 16, 30, 4}, Model{4, 1, 8, 9, 70}}) {
+    Sequence s = random_sequence(narrow, 300, 6);
+    const std::vector<float> want = run_alone(narrow, s, {300}, 1);
+    s.window = narrow.window;
+    s.sinks = narrow.sinks;
+    Model wide = narrow;
+    wide.sinks = 0;
+    for (const int64_t window : {0, 100}) {
+      wide.window = window;
+      EXPECT_EQ(run_alone(wide, s, {300}, 2), want);
+      EXPECT_EQ(run_alone(wide, s, {1}, 2), want);
+    }
+  }
 }
 
 TEST(PagedAttention, AloneAndInABatchGiveTheSameBits) {

@@ -73,11 +73,13 @@ void write_line_chart(const LineChart& chart, const std::filesystem::path& path)
     fail(ErrorCode::invalid_argument, "{}: a chart of {} lines, wanted at most {}", path.string(),
          chart.lines.size(), kColours.size());
   const auto drawn = [&](const Line& line, size_t i) {
-    return std::isfinite(line.x[i]) && std::isfinite(line.y[i]) && (!chart.log_x || line.x[i] > 0);
+    return std::isfinite(line.x[i]) && std::isfinite(line.y[i]) &&
+           (!chart.log_x || line.x[i] > 0) && (!chart.log_y || line.y[i] > 0);
   };
   Range x, y;
   x.log = chart.log_x;
-  if (chart.y_from_zero) y.take(0);
+  y.log = chart.log_y;
+  if (chart.y_from_zero && !chart.log_y) y.take(0);
   for (const Line& line : chart.lines) {
     if (line.x.size() != line.y.size())
       fail(ErrorCode::invalid_argument, "{}: line '{}' has {} x and {} y", path.string(),

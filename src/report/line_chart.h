@@ -22,6 +22,7 @@ struct LineChart {
   std::string x_label, y_label;
   std::vector<Line> lines;
   bool log_x = false;  // x below or at 0 is then left out
+  bool log_y = false;  // likewise
   bool y_from_zero = false;
 };
 

@@ -10,6 +10,7 @@
 #include "report/bar_chart.h"
 #include "report/heat_map.h"
 #include "report/line_chart.h"
+#include "report/span_chart.h"
 #include "report/text_table.h"
 
 namespace strata {
@@ -138,6 +139,46 @@ TEST(LineChart, DrawsItsLineWhereTheValuesAre) {
   EXPECT_GT(right, left + 100);
   const LineChart uneven{"", "", "", "", {{"a", {1, 2}, {1}}}};
   EXPECT_THROW(write_line_chart(uneven, file.path), Error);
+}
+
+// Two rows: the upper one green on the right half, the lower one blue on the left.
+TEST(SpanChart, DrawsSpansWhereTheyAre) {
+  const ChartFile file;
+  write_span_chart({"t", "", "s", "", {"a", "b"}, 2, {{0, 1, 5, 10}, {1, 0, 0, 5}}}, file.path);
+  cairo_surface_t* picture = cairo_image_surface_create_from_png(file.path.c_str());
+  ASSERT_EQ(cairo_surface_status(picture), CAIRO_STATUS_SUCCESS);
+  const auto pixel = [&](int x, int y) {
+    return cairo_image_surface_get_data(picture) +
+           int64_t{y} * cairo_image_surface_get_stride(picture) + 4 * x;
+  };
+  const auto is_blue = [&](int x, int y) { return pixel(x, y)[0] > pixel(x, y)[1] + 30; };
+  const auto is_green = [&](int x, int y) { return pixel(x, y)[1] > pixel(x, y)[0] + 30; };
+  EXPECT_TRUE(is_green(900, 84 + 8));
+  EXPECT_FALSE(is_green(300, 84 + 8));
+  EXPECT_TRUE(is_blue(300, 84 + 24));
+  EXPECT_FALSE(is_blue(900, 84 + 24));
+  cairo_surface_destroy(picture);
+  EXPECT_THROW(write_span_chart({"", "", "", "", {"a"}, 1, {{1, 0, 0, 1}}}, file.path), Error);
+  EXPECT_THROW(write_span_chart({"", "", "", "", {"a"}, 1, {{0, 1, 0, 1}}}, file.path), Error);
+}
+
+// The line of large values would be flat at the bottom without a logarithmic axis.
+TEST(LineChart, ALogarithmicAxisShowsDecades) {
+  const ChartFile file;
+  LineChart chart{"", "", "", "", {{"a", {0, 1, 2}, {1, 10, 100}}}};
+  chart.log_y = true;
+  write_line_chart(chart, file.path);
+  cairo_surface_t* picture = cairo_image_surface_create_from_png(file.path.c_str());
+  ASSERT_EQ(cairo_surface_status(picture), CAIRO_STATUS_SUCCESS);
+  int middle = -1;
+  for (int y = 90; y < cairo_image_surface_get_height(picture) && middle < 0; ++y) {
+    const unsigned char* pixel = cairo_image_surface_get_data(picture) +
+                                 int64_t{y} * cairo_image_surface_get_stride(picture) + 4 * 507;
+    if (pixel[0] > 150 && pixel[2] < 80) middle = y;
+  }
+  cairo_surface_destroy(picture);
+  // Half of the decades is half of the height, 84 to 478.
+  EXPECT_NEAR(middle, 281, 6);
 }
 
 // The darkest colour of a map is its largest number's, and it lies where the number does.

@@ -100,7 +100,11 @@ ApiError refusal(Submit reason, const EngineStats& stats) {
     case Submit::accepted:
       break;
   }
-  ApiError error{503, "service_unavailable_error", "the server is shutting down", "draining"};
+  ApiError error{
+      503, "service_unavailable_error",
+      "no new requests are taken: the model is being unloaded, or the server is shutting "
+      "down",
+      "draining"};
   error.retry_after_seconds = 5;  // by then another one may be up
   return error;
 }

@@ -34,10 +34,10 @@ class Call::Sink final : public ResultSink {
   const size_t prompt_;
 };
 
-Call::Call(std::shared_ptr<net::Exchange> exchange, Engine& engine, Metrics& metrics,
-           AnswerHead head, net::Headers headers)
+Call::Call(std::shared_ptr<net::Exchange> exchange, std::shared_ptr<Engine> engine,
+           Metrics& metrics, AnswerHead head, net::Headers headers)
     : exchange_(std::move(exchange)),
-      engine_(engine),
+      engine_(std::move(engine)),
       metrics_(metrics),
       head_(std::move(head)),
       headers_(std::move(headers)) {}
@@ -59,7 +59,7 @@ void Call::start(const GenerationAsk& ask, std::vector<Prompt> prompts, bool ech
     Submit result = Submit::draining;
     try {
       result =
-          engine_.submit(std::move(request), std::make_shared<Sink>(shared_from_this(), i), id);
+          engine_->submit(std::move(request), std::make_shared<Sink>(shared_from_this(), i), id);
     } catch (...) {
       on_client_gone();  // ends the prompts submitted before this one
       throw;
@@ -70,7 +70,7 @@ void Call::start(const GenerationAsk& ask, std::vector<Prompt> prompts, bool ech
       continue;
     }
     on_client_gone();
-    throw refusal(result, engine_.stats());
+    throw refusal(result, engine_->stats());
   }
   bool done = false;
   {
@@ -92,7 +92,7 @@ void Call::on_client_gone() {
     gone_ = true;
     ids = request_ids_;
   }
-  for (uint64_t id : ids) engine_.cancel(id);
+  for (uint64_t id : ids) engine_->cancel(id);
 }
 
 bool Call::ping() {
@@ -152,7 +152,7 @@ void Call::send_event(Choice& choice, const TokenEvent& event) {
     delta.text = event.text;
     delta.logprobs = event.logprobs;
     delta.first_offset = choice.offset;
-    send_chunk(delta_chunk(head_, engine_.tokenizer(), delta, !choice.begun,
+    send_chunk(delta_chunk(head_, engine_->tokenizer(), delta, !choice.begun,
                            with_logprobs && !event.logprobs.empty()));
     choice.begun = true;
   }
@@ -181,7 +181,7 @@ void Call::on_token(size_t prompt, TokenEvent event) {
     send_event(choice, event);
     if (exchange_->queued_bytes() > kMostQueuedBytes) {
       gone_ = true;
-      for (uint64_t id : request_ids_) engine_.cancel(id);
+      for (uint64_t id : request_ids_) engine_->cancel(id);
     }
   }
   choice.offset += count_code_points(event.text);
@@ -264,7 +264,7 @@ void Call::finish_whole(Outcome outcome) {
     body["usage"] = usage_json(usage_);
     body["request_id"] = head_.id;
   } else {
-    body = whole_answer(head_, engine_.tokenizer(), results, ask_.base.top_logprobs >= 0, usage_);
+    body = whole_answer(head_, engine_->tokenizer(), results, ask_.base.top_logprobs >= 0, usage_);
   }
   if (ask_.timings) body["timings"] = timings_json(timings_, usage_);
   net::Response response;

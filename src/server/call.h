@@ -21,8 +21,8 @@ namespace strata::server {
 // connection refers to it. Callbacks come from the engine's and the io thread.
 class Call : public std::enable_shared_from_this<Call> {
  public:
-  Call(std::shared_ptr<net::Exchange> exchange, Engine& engine, Metrics& metrics, AnswerHead head,
-       net::Headers headers);
+  Call(std::shared_ptr<net::Exchange> exchange, std::shared_ptr<Engine> engine, Metrics& metrics,
+       AnswerHead head, net::Headers headers);
 
   // Submits and returns; throws ApiError when the request cannot run at all.
   void start(const GenerationAsk& ask, std::vector<Prompt> prompts, bool echo);
@@ -55,7 +55,7 @@ class Call : public std::enable_shared_from_this<Call> {
   Usage usage_so_far() const;
 
   const std::shared_ptr<net::Exchange> exchange_;
-  Engine& engine_;
+  const std::shared_ptr<Engine> engine_;
   Metrics& metrics_;
   const AnswerHead head_;
   net::Headers headers_;

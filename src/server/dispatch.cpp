@@ -148,42 +148,25 @@ void answer_preflight(Context& context, std::string_view methods) {
 ServerState::ServerState(ServerSettings s)
     : settings(std::move(s)),
       keys(settings.api_keys),
+      admin_keys(settings.admin_keys),
       metrics(std::string(isa_level_name(isa_level())), STRATA_VERSION),
+      models(settings.models),
       workers(kWorkers, kMostWaitingJobs) {}
-
-EngineStats ServerState::stats() const {
-  EngineStats sum;
-  if (!ready) return sum;
-  std::vector<const Engine*> seen;
-  for (const ServedModel& model : models) {
-    if (std::find(seen.begin(), seen.end(), model.engine.get()) != seen.end()) continue;
-    seen.push_back(model.engine.get());
-    const EngineStats s = model.engine->stats();
-    sum.running += s.running;
-    sum.waiting += s.waiting;
-    sum.pages_total += s.pages_total;
-    sum.pages_used += s.pages_used;
-    sum.pages_cached += s.pages_cached;
-    sum.steps += s.steps;
-    sum.step_rows += s.step_rows;
-    sum.preemptions += s.preemptions;
-    sum.prefix_hit_tokens += s.prefix_hit_tokens;
-    sum.prefix_miss_tokens += s.prefix_miss_tokens;
-  }
-  return sum;
-}
 
 bool ServerState::alive() {
   if (!ready) return true;
   const std::lock_guard lock(pulse_mutex_);
   const auto now = std::chrono::steady_clock::now();
-  pulses_.resize(models.size(), {0, now});
+  std::vector<Pulse> pulses;
   bool all = true;
-  for (size_t i = 0; i < models.size(); ++i) {
-    const uint64_t ticks = models[i].engine->stats().ticks;
-    if (ticks != pulses_[i].ticks) pulses_[i] = {ticks, now};
-    all = all && now - pulses_[i].seen < kDeadAfter;
+  for (const std::shared_ptr<Engine>& engine : models.engines()) {
+    Pulse pulse{engine, engine->stats().ticks, now};
+    for (const Pulse& before : pulses_)
+      if (before.engine.lock() == engine && before.ticks == pulse.ticks) pulse.seen = before.seen;
+    all = all && now - pulse.seen < kDeadAfter;
+    pulses.push_back(pulse);
   }
+  pulses_ = std::move(pulses);
   return all;
 }
 
@@ -219,22 +202,18 @@ RequestFields read_body(Context& context, std::span<const FieldSpec> table) {
   return fields;
 }
 
-const ServedModel& find_model(const ServerState& state, const std::optional<std::string>& name) {
-  if (!state.ready || state.draining) {
-    ApiError error{503, "service_unavailable_error",
-                   state.draining ? "the server is shutting down" : "the model is loading",
-                   state.draining ? "draining" : "loading"};
-    error.retry_after_seconds = state.draining ? 5 : 1;
-    throw error;
-  }
-  if (!name) return state.models.front();
-  for (const ServedModel& model : state.models)
-    if (model.name == *name) return model;
-  std::string names;
-  for (const ServedModel& model : state.models) names += (names.empty() ? "" : ", ") + model.name;
-  throw ApiError(404, "not_found_error",
-                 fmt::format("no model '{}'; there are: {}", clipped_utf8(*name, 120), names),
-                 "model_not_found", "model");
+void require_models(const ServerState& state) {
+  if (state.ready && !state.draining) return;
+  ApiError error{503, "service_unavailable_error",
+                 state.draining ? "the server is shutting down" : "the model is loading",
+                 state.draining ? "draining" : "loading"};
+  error.retry_after_seconds = state.draining ? 5 : 1;
+  throw error;
+}
+
+ServedModel find_model(ServerState& state, const std::optional<std::string>& name) {
+  require_models(state);
+  return state.models.find(name);
 }
 
 void dispatch(ServerState& state, std::shared_ptr<net::Exchange> exchange) {

@@ -79,10 +79,11 @@ class EmbeddingCall::Sink final : public ResultSink {
   FinishReason how_ = FinishReason::none;
 };
 
-EmbeddingCall::EmbeddingCall(std::shared_ptr<net::Exchange> exchange, Engine& engine,
-                             Metrics& metrics, std::string model, net::Headers headers)
+EmbeddingCall::EmbeddingCall(std::shared_ptr<net::Exchange> exchange,
+                             std::shared_ptr<Engine> engine, Metrics& metrics, std::string model,
+                             net::Headers headers)
     : exchange_(std::move(exchange)),
-      engine_(engine),
+      engine_(std::move(engine)),
       metrics_(metrics),
       model_(std::move(model)),
       headers_(std::move(headers)) {}
@@ -97,7 +98,7 @@ void EmbeddingCall::start(EmbeddingAsk ask) {
     const Submit result = submit_next(i);
     if (result == Submit::accepted) continue;
     on_client_gone();
-    throw refusal(result, engine_.stats());
+    throw refusal(result, engine_->stats());
   }
   exchange_->on_client_gone([call = weak_from_this()] {
     if (const auto alive = call.lock()) alive->on_client_gone();
@@ -113,7 +114,7 @@ Submit EmbeddingCall::submit_next(size_t input) {
   }
   uint64_t id = 0;
   const Submit result =
-      engine_.submit(std::move(request), std::make_shared<Sink>(shared_from_this(), input), id);
+      engine_->submit(std::move(request), std::make_shared<Sink>(shared_from_this(), input), id);
   if (result != Submit::accepted) return result;
   const std::lock_guard lock(mutex_);
   request_ids_.push_back(id);
@@ -127,7 +128,7 @@ void EmbeddingCall::on_client_gone() {
     gone_ = true;
     ids = request_ids_;
   }
-  for (uint64_t id : ids) engine_.cancel(id);
+  for (uint64_t id : ids) engine_->cancel(id);
 }
 
 void EmbeddingCall::on_done(size_t input, std::vector<float> embedding, FinishReason how) {

@@ -31,8 +31,8 @@ std::string base64_floats(const std::vector<float>& values);
 // One /v1/embeddings request while it is answered; embeddings come back in the order of the inputs.
 class EmbeddingCall : public std::enable_shared_from_this<EmbeddingCall> {
  public:
-  EmbeddingCall(std::shared_ptr<net::Exchange> exchange, Engine& engine, Metrics& metrics,
-                std::string model, net::Headers headers);
+  EmbeddingCall(std::shared_ptr<net::Exchange> exchange, std::shared_ptr<Engine> engine,
+                Metrics& metrics, std::string model, net::Headers headers);
   void start(EmbeddingAsk ask);  // throws ApiError when it cannot run
 
  private:
@@ -44,7 +44,7 @@ class EmbeddingCall : public std::enable_shared_from_this<EmbeddingCall> {
   static ApiError fault(Outcome outcome);
 
   const std::shared_ptr<net::Exchange> exchange_;
-  Engine& engine_;
+  const std::shared_ptr<Engine> engine_;
   Metrics& metrics_;
   const std::string model_;
   const net::Headers headers_;

@@ -42,6 +42,10 @@ constexpr FieldSpec kSamplingFields[] = {
     {"max_tokens", kHonoured, R"({"type":"integer","minimum":0,"maximum":9223372036854775807})",
      "tokens to generate at most; clamped to the room left in the context"},
     {"priority", kHonoured, kPriority, kPriorityMeaning},
+    {"kv_policy", kHonoured,
+     R"({"type":"string","pattern":"^(full|(sinks=[1-9][0-9]*,)?window=[1-9][0-9]*)$"})",
+     "what is kept of the text: full, window=N (the last N tokens) or sinks=S,window=N (and the "
+     "first S); a server started with another --kv-policy than full takes that one alone"},
 };
 
 constexpr FieldSpec kMoreSamplingFields[] = {
@@ -209,6 +213,19 @@ constexpr FieldSpec kDetokenizeFields[] = {
     {"model", kHonoured, kString, "a name of /v1/models; the first one if absent"},
 };
 
+constexpr std::string_view kModelName =
+    R"({"type":"string","minLength":1,"maxLength":128,"pattern":"^[!#-\\[\\]-~]+$"})";
+
+constexpr FieldSpec kAdminLoadFields[] = {
+    {"name", kHonoured, kModelName, "under which it will be served"},
+    {"path", kHonoured, R"({"type":"string","minLength":1})",
+     "a name of the catalogue, or a .gguf file or folder below the server's --model-root"},
+};
+
+constexpr FieldSpec kAdminUnloadFields[] = {
+    {"name", kHonoured, kModelName, "of the model"},
+};
+
 constexpr FieldSpec kMessageFields[] = {
     {"role", kHonoured, R"({"type":"string","minLength":1})",
      "system, developer, user, assistant or tool"},
@@ -270,6 +287,8 @@ std::span<const FieldSpec> embedding_fields() { return kEmbeddingFields; }
 std::span<const FieldSpec> generate_batch_fields() { return kGenerateBatchFields; }
 std::span<const FieldSpec> tokenize_fields() { return kTokenizeFields; }
 std::span<const FieldSpec> detokenize_fields() { return kDetokenizeFields; }
+std::span<const FieldSpec> admin_load_fields() { return kAdminLoadFields; }
+std::span<const FieldSpec> admin_unload_fields() { return kAdminUnloadFields; }
 std::span<const FieldSpec> message_fields() { return kMessageFields; }
 std::span<const FieldSpec> stream_option_fields() { return kStreamOptionFields; }
 

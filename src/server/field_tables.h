@@ -14,6 +14,8 @@ std::span<const FieldSpec> generate_fields();
 std::span<const FieldSpec> generate_batch_fields();
 std::span<const FieldSpec> tokenize_fields();
 std::span<const FieldSpec> detokenize_fields();
+std::span<const FieldSpec> admin_load_fields();
+std::span<const FieldSpec> admin_unload_fields();
 // The fields of one chat message and of stream_options.
 std::span<const FieldSpec> message_fields();
 std::span<const FieldSpec> stream_option_fields();

@@ -46,7 +46,8 @@ struct Metrics::Impl {
   prometheus::Histogram* queue = nullptr;
   prometheus::Histogram* ttft = nullptr;
   prometheus::Histogram* inter_token = nullptr;
-  prometheus::Counter *steps = nullptr, *step_rows = nullptr, *preemptions = nullptr;
+  prometheus::Counter *steps = nullptr, *step_rows = nullptr, *padding_rows = nullptr,
+                      *preemptions = nullptr;
   std::array<prometheus::Counter*, 2> prefix_tokens{};
   prometheus::Gauge* running = nullptr;
   prometheus::Gauge* waiting = nullptr;
@@ -88,6 +89,8 @@ Metrics::Metrics(const std::string& isa, const std::string& version)
   impl_->steps = &add_counter(r, "strata_engine_steps_total", "Passes over the model");
   impl_->step_rows =
       &add_counter(r, "strata_engine_rows_total", "Rows (tokens) of all passes over the model");
+  impl_->padding_rows = &add_counter(r, "strata_engine_padding_rows_total",
+                                     "Rows among them that static batches are padded with");
   impl_->preemptions = &add_counter(r, "strata_preemptions_total",
                                     "Times that an answer gave up its pages to be computed again");
   auto& prefix = prometheus::BuildCounter()
@@ -128,6 +131,7 @@ std::string Metrics::text(const EngineStats& stats) {
       static_cast<double>(stats.pages_total - stats.pages_used - stats.pages_cached));
   follow(*impl_->steps, static_cast<double>(stats.steps));
   follow(*impl_->step_rows, static_cast<double>(stats.step_rows));
+  follow(*impl_->padding_rows, static_cast<double>(stats.padding_rows));
   follow(*impl_->preemptions, static_cast<double>(stats.preemptions));
   follow(*impl_->prefix_tokens[0], static_cast<double>(stats.prefix_hit_tokens));
   follow(*impl_->prefix_tokens[1], static_cast<double>(stats.prefix_miss_tokens));

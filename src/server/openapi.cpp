@@ -98,6 +98,15 @@ OrderedJson get(std::string_view summary, std::string_view content_type) {
   return operation;
 }
 
+// Of administration: its own key, and 403 where that is off.
+OrderedJson for_admin(OrderedJson operation) {
+  for (auto& [method, body] : operation.items()) {
+    body["responses"]["403"] = response("refused", "application/json", schema_reference("Error"));
+    body["security"] = OrderedJson::parse(R"([{"adminKey":[]}])");
+  }
+  return operation;
+}
+
 OrderedJson error_schema() {
   return OrderedJson::parse(R"({
     "type": "object", "required": ["error"],
@@ -128,6 +137,16 @@ std::string openapi_document(int64_t largest_vocabulary) {
   paths["/generate/batch"] = post("Several at once", "GenerateBatchRequest", false);
   paths["/tokenize"] = post("Text to token ids", "TokenizeRequest", false);
   paths["/detokenize"] = post("Token ids to text", "DetokenizeRequest", false);
+  paths["/engine/steps/{model}/{number}"] =
+      get("The passes over a model after that number", "application/json");
+  paths["/engine/steps/{model}/{number}"]["get"]["parameters"] = OrderedJson::parse(
+      R"([{"name":"model","in":"path","required":true,"schema":{"type":"string","minLength":1}},)"
+      R"({"name":"number","in":"path","required":true,"schema":{"type":"integer","minimum":0}}])");
+  paths["/admin/models"] = for_admin(get("The models and their state", "application/json"));
+  paths["/admin/models/load"] =
+      for_admin(post("Loads a model; answers when it is ready", "AdminLoadRequest", false));
+  paths["/admin/models/unload"] =
+      for_admin(post("Unloads a model when its requests have ended", "AdminUnloadRequest", false));
   paths["/health"] = get("Ready?", "application/json");
   paths["/health/ready"] = get("Ready?", "application/json");
   paths["/health/live"] = get("Does the engine's loop turn?", "application/json");
@@ -143,9 +162,13 @@ std::string openapi_document(int64_t largest_vocabulary) {
   schemas["GenerateBatchRequest"] = object_schema(generate_batch_fields(), {"requests"});
   schemas["TokenizeRequest"] = object_schema(tokenize_fields(), {"text"});
   schemas["DetokenizeRequest"] = object_schema(detokenize_fields(), {"ids"});
+  schemas["AdminLoadRequest"] = object_schema(admin_load_fields(), {"name", "path"});
+  schemas["AdminUnloadRequest"] = object_schema(admin_unload_fields(), {"name"});
   if (largest_vocabulary > 0)
     schemas["DetokenizeRequest"]["properties"]["ids"]["items"]["maximum"] = largest_vocabulary - 1;
   doc["components"]["securitySchemes"]["key"] =
+      OrderedJson::parse(R"({"type":"http","scheme":"bearer"})");
+  doc["components"]["securitySchemes"]["adminKey"] =
       OrderedJson::parse(R"({"type":"http","scheme":"bearer"})");
   return to_json_text(doc);
 }

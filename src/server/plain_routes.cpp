@@ -90,7 +90,7 @@ class BatchEntry final : public net::Exchange {
 void start_entry(Context& context, const Json& body, const std::shared_ptr<BatchEntry>& entry,
                  size_t index) {
   const RequestFields fields(body, generate_fields(), context.state.settings.lenient);
-  const ServedModel& model = find_model(context.state, fields.text("model"));
+  const ServedModel model = find_model(context.state, fields.text("model"));
   const GenerationAsk ask = read_generation(fields, *model.engine, context.caller);
   const Json* prompt = fields.find("prompt");
   if (prompt == nullptr || !prompt->is_string()) throw bad_field("prompt", "prompt: wanted text");
@@ -98,7 +98,7 @@ void start_entry(Context& context, const Json& body, const std::shared_ptr<Batch
   head.form = AnswerForm::generate;
   head.id = fmt::format("{}-{}", context.request_id, index);
   head.model = model.name;
-  std::make_shared<Call>(entry, *model.engine, context.state.metrics, std::move(head),
+  std::make_shared<Call>(entry, model.engine, context.state.metrics, std::move(head),
                          net::Headers())
       ->start(ask, read_prompts(*prompt, "prompt", *model.engine, ControlText::parse, 1), false);
 }
@@ -116,7 +116,7 @@ void generate_batch(Context& context) {
   for (size_t i = 0; i < requests->size(); ++i)
     if (!(*requests)[i].is_object())
       throw bad_field("requests", fmt::format("requests[{}]: wanted an object", i));
-  find_model(context.state, std::nullopt);
+  require_models(context.state);
   const auto batch =
       std::make_shared<BatchAnswer>(context.exchange, context.headers, requests->size());
   std::vector<std::shared_ptr<BatchEntry>> entries;
@@ -140,7 +140,7 @@ void generate_batch(Context& context) {
 
 void tokenize(Context& context) {
   const RequestFields fields = read_body(context, tokenize_fields());
-  const ServedModel& model = find_model(context.state, fields.text("model"));
+  const ServedModel model = find_model(context.state, fields.text("model"));
   const auto text = fields.text("text");
   if (!text) throw bad_field("text", "text: missing");
   const bool special = fields.boolean("special").value_or(false);
@@ -156,7 +156,7 @@ void tokenize(Context& context) {
 
 void detokenize(Context& context) {
   const RequestFields fields = read_body(context, detokenize_fields());
-  const ServedModel& model = find_model(context.state, fields.text("model"));
+  const ServedModel model = find_model(context.state, fields.text("model"));
   const Json* ids = fields.find("ids");
   const auto is_number = [](const Json& value) { return value.is_number(); };
   if (ids == nullptr || !ids->is_array() || !std::all_of(ids->begin(), ids->end(), is_number))

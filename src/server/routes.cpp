@@ -1,8 +1,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <ctime>
 
+#include "server/admin_routes.h"
 #include "server/api_error.h"
 #include "server/call.h"
 #include "server/chat_request.h"
@@ -38,14 +40,14 @@ void ping_later(net::HttpServer& http, std::weak_ptr<Call> call) {
 
 void start_call(Context& context, const ServedModel& model, AnswerForm form,
                 const GenerationAsk& ask, std::vector<Prompt> prompts, bool echo) {
-  const auto call = std::make_shared<Call>(context.exchange, *model.engine, context.state.metrics,
+  const auto call = std::make_shared<Call>(context.exchange, model.engine, context.state.metrics,
                                            answer_head(context, form, model), context.headers);
   call->start(ask, std::move(prompts), echo);
   if (ask.stream) ping_later(*context.state.http, call);
 }
 
 // The API's bodies must name their model.
-const ServedModel& required_model(Context& context, const RequestFields& fields) {
+ServedModel required_model(Context& context, const RequestFields& fields) {
   const auto name = fields.text("model");
   if (!name) throw bad_field("model", "model: missing; GET /v1/models lists them");
   return find_model(context.state, name);
@@ -53,7 +55,7 @@ const ServedModel& required_model(Context& context, const RequestFields& fields)
 
 void chat(Context& context) {
   const RequestFields fields = read_body(context, chat_fields());
-  const ServedModel& model = required_model(context, fields);
+  const ServedModel model = required_model(context, fields);
   GenerationAsk ask = read_chat(fields, *model.engine, context.caller);
   std::vector<Prompt> prompts(1);
   prompts[0].ids = std::move(ask.base.prompt);
@@ -62,23 +64,23 @@ void chat(Context& context) {
 
 void completions(Context& context) {
   const RequestFields fields = read_body(context, completion_fields());
-  const ServedModel& model = required_model(context, fields);
+  const ServedModel model = required_model(context, fields);
   CompletionAsk ask = read_completion(fields, *model.engine, context.caller);
   start_call(context, model, AnswerForm::completion, ask.ask, std::move(ask.prompts), ask.echo);
 }
 
 void embeddings(Context& context) {
   const RequestFields fields = read_body(context, embedding_fields());
-  const ServedModel& model = required_model(context, fields);
+  const ServedModel model = required_model(context, fields);
   EmbeddingAsk ask = read_embedding(fields, *model.engine, context.caller);
-  std::make_shared<EmbeddingCall>(context.exchange, *model.engine, context.state.metrics,
-                                  model.name, context.headers)
+  std::make_shared<EmbeddingCall>(context.exchange, model.engine, context.state.metrics, model.name,
+                                  context.headers)
       ->start(std::move(ask));
 }
 
 void generate_as(Context& context, bool stream) {
   const RequestFields fields = read_body(context, generate_fields());
-  const ServedModel& model = find_model(context.state, fields.text("model"));
+  const ServedModel model = find_model(context.state, fields.text("model"));
   GenerationAsk ask = read_generation(fields, *model.engine, context.caller);
   ask.stream = stream;
   const Json* prompt = fields.find("prompt");
@@ -96,23 +98,31 @@ OrderedJson model_json(const ServedModel& model) {
   out["object"] = "model";
   out["created"] = model.created;
   out["owned_by"] = "strata";
-  out["context_length"] = model.engine->context_length();
-  out["max_model_len"] = model.engine->context_length();
+  // Of a model that has to be loaded first it is not known yet.
+  if (model.engine != nullptr) {
+    out["context_length"] = model.engine->context_length();
+    out["max_model_len"] = model.engine->context_length();
+  }
   return out;
 }
 
 void list_models(Context& context) {
-  find_model(context.state, std::nullopt);  // 503 while loading
+  require_models(context.state);
   OrderedJson out;
   out["object"] = "list";
   out["data"] = OrderedJson::array();
-  for (const ServedModel& model : context.state.models) out["data"].push_back(model_json(model));
+  for (const ModelSet::Entry& entry : context.state.models.entries())
+    out["data"].push_back(model_json(entry.model));
   answer(context, 200, kJson, to_json_text(out));
 }
 
 void one_model(Context& context) {
   const std::string name = context.request().path.substr(std::string_view("/v1/models/").size());
-  answer(context, 200, kJson, to_json_text(model_json(find_model(context.state, name))));
+  require_models(context.state);
+  for (const ModelSet::Entry& entry : context.state.models.entries())
+    if (entry.model.name == name)
+      return answer(context, 200, kJson, to_json_text(model_json(entry.model)));
+  find_model(context.state, name);  // says what there is
 }
 
 void live(Context& context) {
@@ -124,12 +134,13 @@ void live(Context& context) {
 void ready(Context& context) {
   const ServerState& state = context.state;
   OrderedJson out;
+  const auto engines = state.models.engines();
   const bool is_ready = state.ready && !state.draining;
   out["status"] = is_ready ? "ready" : state.draining ? "draining" : "loading";
   out["version"] = STRATA_VERSION;
-  if (is_ready) {
-    out["fingerprint"] = state.models.front().engine->fingerprint();
-    out["threads"] = state.models.front().engine->options().threads;
+  if (is_ready && !engines.empty()) {
+    out["fingerprint"] = engines.front()->fingerprint();
+    out["threads"] = engines.front()->options().threads;
   }
   if (!is_ready) context.headers.emplace_back("Retry-After", "1");
   answer(context, is_ready ? 200 : 503, kJson, to_json_text(out));
@@ -137,15 +148,50 @@ void ready(Context& context) {
 
 void metrics(Context& context) {
   answer(context, 200, "text/plain; version=0.0.4; charset=utf-8",
-         context.state.metrics.text(context.state.stats()));
+         context.state.metrics.text(context.state.models.stats()));
+}
+
+// /engine/steps/MODEL/NUMBER: the passes over the model after that number, for pictures of a load.
+void engine_steps(Context& context) {
+  constexpr size_t kMost = 500;
+  const std::string rest = context.request().path.substr(std::string_view("/engine/steps/").size());
+  const size_t slash = rest.rfind('/');
+  uint64_t number = 0;
+  const char* const end = rest.data() + rest.size();
+  const char* const begin = slash == std::string::npos ? end : rest.data() + slash + 1;
+  const auto [stop, error] = std::from_chars(begin, end, number);
+  if (error != std::errc() || stop != end)
+    throw ApiError(404, "not_found_error", "wanted /engine/steps/MODEL/NUMBER", "not_found");
+  const ServedModel model = find_model(context.state, rest.substr(0, slash));
+  OrderedJson out;
+  out["last"] = model.engine->steps().last();
+  out["steps"] = OrderedJson::array();
+  for (const StepRecord& step : model.engine->steps().since(number, kMost)) {
+    OrderedJson one;
+    one["number"] = step.number;
+    one["begin_s"] = step.begin_seconds;
+    one["seconds"] = step.seconds;
+    one["padding_rows"] = step.padding_rows;
+    one["held_bytes"] = step.held_bytes;
+    one["cached_bytes"] = step.cached_bytes;
+    one["needed_bytes"] = step.needed_bytes;
+    one["contiguous_bytes"] = step.contiguous_bytes;
+    one["parts"] = OrderedJson::array();
+    for (const StepRecord::Part& part : step.parts) {
+      const char* const kind = part.kind == StepRecord::Kind::prompt  ? "prompt"
+                               : part.kind == StepRecord::Kind::token ? "token"
+                                                                      : "preempted";
+      one["parts"].push_back({part.request, part.choice, part.rows, kind});
+    }
+    out["steps"].push_back(std::move(one));
+  }
+  answer(context, 200, kJson, to_json_text(out));
 }
 
 void openapi(Context& context) {
   int64_t largest_vocabulary = 0;
-  if (context.state.ready)
-    for (const ServedModel& model : context.state.models)
-      largest_vocabulary =
-          std::max(largest_vocabulary, model.engine->model().config.vocabulary_size);
+  for (const auto& engine : context.state.models.engines())
+    largest_vocabulary = std::max(largest_vocabulary, engine->model().config.vocabulary_size);
   answer(context, 200, kJson, openapi_document(largest_vocabulary));
 }
 
@@ -163,9 +209,13 @@ const std::vector<Route>& routes() {
       {"/generate/batch", "POST", generate_batch, true, true},
       {"/tokenize", "POST", tokenize, true, true},
       {"/detokenize", "POST", detokenize, true, true},
+      {"/admin/models", "GET", admin_models, false, false},
+      {"/admin/models/load", "POST", admin_load, true, false},
+      {"/admin/models/unload", "POST", admin_unload, true, false},
       {"/health", "GET", ready, false, false},
       {"/health/live", "GET", live, false, false},
       {"/health/ready", "GET", ready, false, false},
+      {"/engine/steps/", "GET", engine_steps, true, true},
       {"/metrics", "GET", metrics, false, false},
       {"/openapi.json", "GET", openapi, true, false},
       {"/", "GET", web_page, false, false},

@@ -48,6 +48,18 @@ double read_priority(const RequestFields& fields, const Engine& engine, double c
   return std::min(priority, cap);
 }
 
+std::optional<KvPolicy> read_kv_policy(const RequestFields& fields, const Engine& engine) {
+  const std::optional<std::string> text = fields.text("kv_policy");
+  if (!text) return std::nullopt;
+  try {
+    const KvPolicy policy = parse_kv_policy(*text, "kv_policy");
+    engine.check_kv_policy(policy);
+    return policy;
+  } catch (const Error& e) {
+    throw bad_field("kv_policy", e.what());
+  }
+}
+
 std::vector<std::string> read_stops(const RequestFields& fields) {
   std::vector<std::string> stops = fields.texts("stop");
   if (stops.size() > kMostStops)
@@ -134,6 +146,7 @@ GenerationAsk read_generation(const RequestFields& fields, const Engine& engine,
   request.max_tokens = fields.integer("max_tokens", 0, std::numeric_limits<int64_t>::max());
   request.choices = static_cast<int>(fields.integer("n", 1, kMostChoices).value_or(1));
   request.stop = read_stops(fields);
+  request.kv_policy = read_kv_policy(fields, engine);
   read_scheduling(fields, engine, caller, request);
   ask.stream = fields.boolean("stream").value_or(false);
   ask.timings = fields.boolean("timings").value_or(false);

@@ -1,6 +1,5 @@
 #include "server/server.h"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -30,19 +29,14 @@ Server::~Server() { http_->stop(); }
 uint16_t Server::port() const { return http_->port(); }
 
 void Server::set_models(std::vector<ServedModel> models) {
-  state_->models = std::move(models);
+  state_->models.set(std::move(models));
   state_->ready = true;
 }
 
 void Server::drain() {
   using Clock = std::chrono::steady_clock;
   state_->draining = true;
-  const auto end =
-      Clock::now() + std::chrono::duration<double>(state_->settings.drain_timeout_seconds);
-  for (const ServedModel& model : state_->models) {
-    const double left = std::chrono::duration<double>(end - Clock::now()).count();
-    model.engine->drain(std::max(left, 0.0));
-  }
+  state_->models.drain(state_->settings.drain_timeout_seconds);
   http_->stop_accepting();
   // The last answers are written; connections close when they are out.
   const auto flushed = Clock::now() + kFlushTime;

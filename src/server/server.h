@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,22 +8,19 @@
 #include "engine/engine.h"
 #include "net/http_server.h"
 #include "server/api_keys.h"
+#include "server/model_set.h"
 
 namespace strata::server {
 
 struct ServerSettings {
   net::ServerOptions http;
-  std::vector<ApiKey> api_keys;  // empty: everybody may call
-  std::string cors_origin;       // empty: no CORS
-  bool lenient = false;          // unknown fields are ignored and named in X-Strata-Ignored
+  std::vector<ApiKey> api_keys;      // empty: everybody may call
+  std::vector<ApiKey> admin_keys;    // empty: nobody may use /admin
+  std::filesystem::path model_root;  // what /admin may load lies below
+  ModelSettings models;
+  std::string cors_origin;  // empty: no CORS
+  bool lenient = false;     // unknown fields are ignored and named in X-Strata-Ignored
   double drain_timeout_seconds = 30;
-};
-
-// A name under which an engine is served; several names may share one engine.
-struct ServedModel {
-  std::string name;
-  std::shared_ptr<Engine> engine;
-  int64_t created = 0;  // Unix time
 };
 
 struct ServerState;

@@ -24,21 +24,20 @@ struct ServerState {
   explicit ServerState(ServerSettings s);
 
   const ServerSettings settings;
-  KeyRing keys;
+  KeyRing keys, admin_keys;
   Metrics metrics;
-  std::vector<ServedModel> models;  // written once, before ready
-  std::atomic<bool> ready{false};   // models are loaded
+  ModelSet models;
+  std::atomic<bool> ready{false};  // models are loaded
   std::atomic<bool> draining{false};
   net::HttpServer* http = nullptr;
   WorkerPool workers;
 
-  // The running and waiting requests and the pages of all engines together.
-  EngineStats stats() const;
   // False when an engine's loop has not turned for a minute (a long step takes seconds).
   bool alive();
 
  private:
   struct Pulse {
+    std::weak_ptr<Engine> engine;
     uint64_t ticks = 0;
     std::chrono::steady_clock::time_point seen;
   };
@@ -79,8 +78,10 @@ void dispatch(ServerState& state, std::shared_ptr<net::Exchange> exchange);
 void answer(Context& context, int status, std::string_view content_type, std::string body);
 // The body as JSON, checked against `table`; ignored fields are named in the answer's headers.
 RequestFields read_body(Context& context, std::span<const FieldSpec> table);
+// Throws ApiError 503 while the models are loading or the server is shutting down.
+void require_models(const ServerState& state);
 // The model a body names; the first one if it names none. Throws ApiError 404, or 503 while
 // loading.
-const ServedModel& find_model(const ServerState& state, const std::optional<std::string>& name);
+ServedModel find_model(ServerState& state, const std::optional<std::string>& name);
 
 }  // namespace strata::server

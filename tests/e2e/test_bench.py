@@ -54,6 +54,30 @@ def test_decode(strata, model):
     assert result["params"] == {"context": 20, "tokens": 8, "kv_type": "f32"}
 
 
+def test_kv(strata, model, tmp_path):
+    """Recomputed and cached give the same; bytes held beside the formula; pictures and tables."""
+    done = run(strata, "kv", model, "--lengths", "16,64,200", "--tokens", 300, "--windows", "32,64", "--steps", 3, "--compare", 8, "--prompt", 20,
+               "--repeats", 2, "--out", tmp_path / "kv", *PROBE, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert list(report) == ["isa", "threads", "config_hash", "limits", "results", "details"]
+    count = {what: sum(r["what"] == what for r in report["results"]) for what in ("kv_naive", "kv_cached", "kv_policy")}
+    assert count == {"kv_naive": 3, "kv_cached": 3, "kv_policy": 9} and all(r["unit"] == "s" and r["value"] > 0 for r in report["results"])
+    details = report["details"]
+    assert details["equality"]["equal_tokens"] == details["equality"]["equal_logits"] == details["equality"]["tokens"] == 8
+    assert details["estimate"]["estimated"] is True and details["estimate"]["tokens"] == 200 and details["estimate"]["speed_up"] > 0
+    full = [m for m in details["memory"] if m["policy"] == "full"]
+    assert [m["length"] for m in full] == [100, 200, 300]
+    assert all(m["formula_bytes"] <= m["held_bytes"] for m in details["memory"])
+    window = [m["held_bytes"] for m in details["memory"] if m["policy"] == "window=32"]
+    assert window[0] == window[2] < full[2]["held_bytes"], "constant"
+    for picture in ("speed_comparison.png", "memory_growth.png", "sliding_window_comparison.png"):
+        assert (tmp_path / "kv" / picture).read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "kv" / "kv_benchmark.json").read_text() == done.stdout
+    assert len((tmp_path / "kv" / "profiling_data.csv").read_text().splitlines()) == 1 + 3 + 3 + 9
+    assert run(strata, "kv", model, "--lengths", "600", *PROBE).returncode == 2
+
+
 def test_batch(strata, model):
     results = run_json(strata, "batch", model, "--streams", "1,5", "--context", 30, "--tokens", 6, "--repeats", 1)["results"]
     assert [r["params"] for r in results] == [{"streams": n, "context": 30, "tokens": 6, "kv_type": "f16"} for n in (1, 5)]

@@ -37,8 +37,22 @@ def test_closed_loop_and_poisson(strata, long_chain, load, tmp_path):
     with open(tmp_path / "out" / "calls.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 12 and all(row["status"] == "200" and row["output_tokens"] == "9" for row in rows)
-    for picture in ("latency_cdf.png", "throughput.png"):
+    with open(tmp_path / "out" / "engine_steps.csv", encoding="utf-8", newline="") as file:
+        steps = list(csv.DictReader(file))
+    assert sum(int(step["prompt_rows"]) + int(step["token_rows"]) for step in steps) == summary["prompt_tokens"] - summary["cached_tokens"] + \
+        summary["output_tokens"] - 12, "every row but those of the cache, and the last token of each answer is never an input"
+    for picture in ("latency_cdf.png", "throughput.png", "batch_timeline.png", "memory_efficiency.png", "throughput_comparison.png"):
         assert (tmp_path / "out" / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_runs_are_compared(strata, long_chain, tmp_path):
+    load = ("--clients", 2, "--requests", 4, "--prompt", 5, "--output", 3, "--quiet")
+    assert bench(strata, long_chain, *load, "--out", tmp_path / "a").returncode == 0
+    done = bench(strata, long_chain, *load, "--out", tmp_path / "b", "--name", "again", "--compare", f"first={tmp_path / 'a'}")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "b" / "throughput_comparison.png").read_bytes().startswith(b"\x89PNG")
+    assert bench(strata, long_chain, *load, "--compare", "a=/nowhere").returncode == 3
+    assert bench(strata, long_chain, *load, "--compare", "nothing").returncode == 2
 
 
 def test_a_trace(strata, long_chain):

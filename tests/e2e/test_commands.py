@@ -35,10 +35,20 @@ def test_run(strata, chain_file):
     result = run_json(strata, "run", chain_file, "--chat", "-p", "hi", "--temperature", 0)
     assert result["text"] == GREEDY and result["finish_reason"] == "stop"
     assert result["ids"] == [263, 264, 243, 162, 155, 131, 265, 266, 267, 268, 269, 2]
-    assert result["usage"] == {"prompt_tokens": 6, "completion_tokens": 12, "total_tokens": 18}
+    assert result["usage"] == {"prompt_tokens": 6, "prompt_tokens_details": {"cached_tokens": 0}, "completion_tokens": 12, "total_tokens": 18}
     assert {"timings", "system_fingerprint"} <= set(result)
     plain = run(strata, "run", chain_file, "--chat", "-p", "hi", "--temperature", 0, "--quiet")
     assert (plain.stdout, plain.stderr) == (GREEDY + "\n", "")
+
+
+def test_run_shows_when_each_token_came(strata, chain_file):
+    arguments = ("run", chain_file, "--chat", "-p", "hi", "--temperature", 0, "--timestamps")
+    result = run_json(strata, *arguments)
+    assert len(result["token_seconds"]) == len(result["ids"]) == 12 and result["token_seconds"] == sorted(result["token_seconds"])
+    lines = run(strata, *arguments, "--quiet").stdout.splitlines()
+    times = [float(line.split(" s ")[0]) for line in lines]
+    assert len(lines) == 12 and times == sorted(times) and "ms" not in lines[0] and all(" ms  " in line for line in lines[1:])
+    assert "".join(json.loads(line[line.index('"'):]) for line in lines) == GREEDY
 
 
 def test_run_reads_a_folder_and_stops(strata):

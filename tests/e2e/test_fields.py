@@ -21,7 +21,7 @@ ACCEPTED = [
     {"service_tier": "auto"}, {"service_tier": "default"}, {"modalities": ["text"]}, {"verbosity": None}, {"prediction": None},
     {"audio": None}, {"web_search_options": None}, {"functions": None}, {"function_call": None}, {"top_k": 0}, {"top_k": -1},
     {"min_p": 0}, {"repetition_penalty": 1}, {"typical_p": 1}, {"parse_special": False}, {"timings": False}, {"priority": "normal"},
-    {"timeout": 60}, {"logit_bias": {}}, {"logit_bias": None}, {"max_tokens": None}, {"cache_prompt": True}, {"mirostat": 0},
+    {"timeout": 60}, {"kv_policy": "full"}, {"logit_bias": {}}, {"logit_bias": None}, {"max_tokens": None}, {"cache_prompt": True}, {"mirostat": 0},
     {"min_tokens": 0}, {"guided_json": None}, {"stop": []}, {"stop": ["zzz"]}, {"stream_options": None}, {"seed": -5}, {"seed": 2**63 - 1},
 ]
 
@@ -44,7 +44,7 @@ REFUSED = [
     ({"presence_penalty": -3}, "presence_penalty"), ({"repetition_penalty": 0}, "repetition_penalty"), ({"stream": "yes"}, "stream"),
     ({"user": 5}, "user"), ({"metadata": "x"}, "metadata"), ({"chat_template_kwargs": {"unread": 1}}, "chat_template_kwargs"),
     ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"), ({"reasoning_effort": "high"}, "reasoning_effort"),
-    ({"timeout": 0}, "timeout"), ({"priority": "urgent"}, "priority"), ({"n_probs": 3}, "n_probs"), ({"mirostat": 2}, "mirostat"),
+    ({"timeout": 0}, "timeout"), ({"kv_policy": "all"}, "kv_policy"), ({"priority": "urgent"}, "priority"), ({"n_probs": 3}, "n_probs"), ({"mirostat": 2}, "mirostat"),
     ({"min_tokens": 5}, "min_tokens"), ({"guided_json": {}}, "guided_json"), ({"best_of": 2}, "best_of"), ({"prompt": "x"}, "prompt"),
     ({"model": 5}, "model"), ({"model": None}, "model"), ({"messages": None}, "messages"), ({"messages": [5]}, "messages"),
 ]

@@ -129,6 +129,19 @@ def test_preempted_answers_are_as_if_nothing_happened(strata, smollm2, prefix_ca
     assert together == alone
 
 
+@pytest.mark.parametrize("flags", [["static"], ["static-drop"], ["static", "--length-buckets"]], ids="-".join)
+def test_static_batches_give_the_same_answers(strata, smollm2, flags):
+    """The baseline to measure against: batches of 4, padded or not; only padding is computed in vain."""
+    alone = [essence(answer(smollm2, COMPLETIONS, long_request(number))) for number in range(8)]
+    with serving(strata, "--model", f"{MODEL}={require_model(MODEL)}", "--batching", *flags, "--max-running", 4, "--context", 512) as server:
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            together = list(pool.map(lambda number: essence(answer(server, COMPLETIONS, long_request(number))), range(8)))
+        after = metrics(server)
+        assert (after["strata_engine_padding_rows_total"] > 0) == (flags[0] == "static")
+        assert after['strata_kv_pages{state="used"}'] == after['strata_kv_pages{state="cached"}'] == 0
+    assert together == alone
+
+
 @pytest.mark.bounds
 def test_a_long_prompt_does_not_stop_a_stream(strata):
     """The gaps of a stream while a long prompt is read stay near the target (with slack for a busy machine), and the prompt starts."""

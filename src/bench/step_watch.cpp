@@ -1,0 +1,152 @@
+#include "bench/step_watch.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/replace_file.h"
+#include "net/http_client.h"
+#include "report/line_chart.h"
+#include "report/span_chart.h"
+
+namespace strata {
+namespace {
+
+constexpr auto kEvery = std::chrono::milliseconds(200);
+constexpr size_t kMostRows = 200;  // of the timeline
+constexpr double kMiB = 1 << 20;
+
+WatchedStep step_of(const Json& json) {
+  WatchedStep step;
+  step.begin = json.at("begin_s").get<double>();
+  step.seconds = json.at("seconds").get<double>();
+  step.padding_rows = json.at("padding_rows").get<int64_t>();
+  step.held_bytes = json.at("held_bytes").get<int64_t>();
+  step.cached_bytes = json.at("cached_bytes").get<int64_t>();
+  step.needed_bytes = json.at("needed_bytes").get<int64_t>();
+  step.contiguous_bytes = json.at("contiguous_bytes").get<int64_t>();
+  for (const Json& part : json.at("parts"))
+    step.parts.push_back({part.at(0).get<uint64_t>(), part.at(1).get<int>(),
+                          part.at(2).get<int64_t>(), part.at(3).get<std::string>()});
+  return step;
+}
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  ReplaceFile file(path);
+  file.write(std::string_view(text));
+  file.commit();
+}
+
+}  // namespace
+
+StepWatcher::StepWatcher(const ServeClientOptions& options)
+    : thread_([this, options] { watch(options); }) {}
+
+StepWatcher::~StepWatcher() {
+  stopping_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+std::vector<WatchedStep> StepWatcher::finish() {
+  stopping_ = true;
+  thread_.join();
+  return std::move(steps_);
+}
+
+// What the server cannot say, or says differently, is left out: the load itself is what counts.
+void StepWatcher::watch(ServeClientOptions options) {
+  try {
+    net::ClientOptions client = net::parse_base_url(options.url);
+    net::HttpClient http(client);
+    net::Headers headers;
+    if (!options.api_key.empty())
+      headers.emplace_back("Authorization", "Bearer " + options.api_key);
+    const std::string path = "/engine/steps/" + options.model + "/";
+    const auto ask = [&](uint64_t number) {
+      const net::ClientResponse response = http.get(path + std::to_string(number), headers);
+      if (response.status != 200)
+        fail(ErrorCode::not_found, "{} is answered with {}", path, response.status);
+      return parse_json(response.body);
+    };
+    uint64_t number = ask(UINT64_MAX).at("last").get<uint64_t>();
+    for (bool last = false; !last;) {
+      last = stopping_;  // one more look after the end
+      for (bool more = true; more;) {
+        const Json answer = ask(number);
+        const Json& steps = answer.at("steps");
+        for (const Json& step : steps) {
+          steps_.push_back(step_of(step));
+          number = step.at("number").get<uint64_t>();
+        }
+        more = !steps.empty() && number < answer.at("last").get<uint64_t>();
+      }
+      if (!last) std::this_thread::sleep_for(kEvery);
+    }
+  } catch (const std::exception&) {
+    steps_.clear();
+  }
+}
+
+void write_step_report(const std::filesystem::path& folder, const std::vector<WatchedStep>& steps) {
+  if (steps.empty()) return;
+  const double start = steps.front().begin;
+  std::string csv =
+      "begin_s,seconds,requests,prompt_rows,token_rows,preempted,padding_rows,held_bytes,"
+      "cached_bytes,needed_bytes,contiguous_bytes\n";
+  SpanChart timeline;
+  timeline.title = "What each step computed";
+  timeline.x_label = "seconds";
+  timeline.y_label = "answer";
+  timeline.kinds = {"prompt read", "token generated", "preempted"};
+  LineChart memory;
+  memory.title = "Keys and values in memory";
+  memory.x_label = "seconds";
+  memory.y_label = "MiB";
+  memory.y_from_zero = true;
+  memory.lines = {{"held", {}, {}},
+                  {"needed by what was read", {}, {}},
+                  {"contiguous allocation", {}, {}},
+                  {"prefix cache", {}, {}}};
+  std::map<std::pair<uint64_t, int>, size_t> rows;
+  double held = 0, needed = 0, contiguous = 0;
+  for (const WatchedStep& s : steps) {
+    int64_t of_prompts = 0, of_tokens = 0, preempted = 0;
+    const double begin = s.begin - start;
+    for (const WatchedStep::Part& part : s.parts) {
+      const size_t kind = part.kind == "prompt" ? 0 : part.kind == "token" ? 1 : 2;
+      (kind == 0 ? of_prompts : of_tokens) += part.rows;
+      preempted += kind == 2;
+      const size_t row = rows.try_emplace({part.request, part.choice}, rows.size()).first->second;
+      if (row < kMostRows) timeline.spans.push_back({row, kind, begin, begin + s.seconds});
+    }
+    csv += fmt::format("{:.6f},{:.6f},{},{},{},{},{},{},{},{},{}\n", begin, s.seconds,
+                       s.parts.size(), of_prompts, of_tokens, preempted, s.padding_rows,
+                       s.held_bytes, s.cached_bytes, s.needed_bytes, s.contiguous_bytes);
+    const int64_t values[] = {s.held_bytes, s.needed_bytes, s.contiguous_bytes, s.cached_bytes};
+    for (size_t i = 0; i < 4; ++i)
+      memory.lines[i].add(begin, static_cast<double>(values[i]) / kMiB);
+    held += static_cast<double>(s.held_bytes) * s.seconds;
+    needed += static_cast<double>(s.needed_bytes) * s.seconds;
+    contiguous += static_cast<double>(s.contiguous_bytes) * s.seconds;
+  }
+  // Preemptions are rare and short: they lie on top.
+  std::stable_sort(timeline.spans.begin(), timeline.spans.end(),
+                   [](const Span& a, const Span& b) { return a.kind < b.kind; });
+  timeline.rows = std::min(rows.size(), kMostRows);
+  timeline.subtitle = fmt::format("{} steps, {} answers{}", steps.size(), rows.size(),
+                                  rows.size() > kMostRows ? ", the first 200 shown" : "");
+  memory.subtitle = fmt::format(
+      "over time: {:.1f} % of what is held is not needed; contiguous allocation would waste {:.1f} "
+      "%",
+      held > 0 ? 100 * std::max(0.0, 1 - needed / held) : 0.0,
+      contiguous > 0 ? 100 * std::max(0.0, 1 - needed / contiguous) : 0.0);
+  write_text(folder / "engine_steps.csv", csv);
+  write_span_chart(timeline, folder / "batch_timeline.png");
+  write_line_chart(memory, folder / "memory_efficiency.png");
+}
+
+}  // namespace strata

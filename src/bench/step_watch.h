@@ -1,0 +1,51 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/serve_client.h"
+
+namespace strata {
+
+// One pass over the model on the server under load (GET /engine/steps/MODEL/NUMBER).
+struct WatchedStep {
+  struct Part {
+    uint64_t request = 0;
+    int choice = 0;
+    int64_t rows = 0;
+    std::string kind;  // "prompt", "token", "preempted"
+  };
+  double begin = 0, seconds = 0;  // after the server's own start
+  int64_t padding_rows = 0;
+  int64_t held_bytes = 0, cached_bytes = 0, needed_bytes = 0, contiguous_bytes = 0;
+  std::vector<Part> parts = {};
+};
+
+// Collects the steps of a strata server while a load test runs; of other servers it gets none.
+class StepWatcher {
+ public:
+  explicit StepWatcher(const ServeClientOptions& options);
+  ~StepWatcher();
+  StepWatcher(const StepWatcher&) = delete;
+  StepWatcher& operator=(const StepWatcher&) = delete;
+  // Ends the watch; the steps from construction on.
+  std::vector<WatchedStep> finish();
+
+ private:
+  void watch(ServeClientOptions options);
+
+  std::atomic<bool> stopping_{false};
+  std::vector<WatchedStep> steps_;
+  std::thread thread_;
+};
+
+// batch_timeline.png (which request had rows of what kind in which step), memory_efficiency.png
+// (bytes that sequences hold, need, and would take contiguously) and engine_steps.csv into an
+// existing folder. Throws Error naming the file.
+void write_step_report(const std::filesystem::path& folder, const std::vector<WatchedStep>& steps);
+
+}  // namespace strata

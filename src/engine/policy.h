@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+
+namespace strata {
+
+// In which order prompts are read. Under each, a key that has had more tokens than others stands
+// back, and what waits moves forward with time, so that nothing starves (constants of
+// scheduler.h).
+enum class Policy : uint8_t {
+  fcfs,      // first come, first served; `priority` of requests is refused by the API
+  sjf,       // the fewest tokens left to read and generate first
+  priority,  // the highest priority first, then first come
+};
+
+// Who runs together. The static kinds are the textbooks' baseline to measure the other against: see
+// static_batch.h.
+enum class Batching : uint8_t {
+  continuous,      // sequences join and leave at every step
+  static_padded,   // a batch ends before the next begins; all its rows are as long as the longest
+  static_dropped,  // likewise, but nothing is computed that nobody wants
+};
+
+}  // namespace strata
