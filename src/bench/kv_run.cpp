@@ -116,9 +116,9 @@ class Runner {
 // 2 * layers * Hk * Dh * bytes for each token kept; with their scales for types that have them.
 int64_t formula_bytes(const Model& model, KvType type, const KvPolicy& policy, int64_t length) {
   const KvShape shape = kv_shape(model, type, policy);
-  const int64_t token = is_quantized(type)
-                            ? shape.kv_heads * head_page_bytes(type, shape.head_size) / kPageTokens
-                            : int64_t{2} * shape.kv_heads * shape.head_size * kv_type_bits(type) / 8;
+  const int64_t token =
+      is_quantized(type) ? shape.kv_heads * head_page_bytes(type, shape.head_size) / kPageTokens
+                         : int64_t{2} * shape.kv_heads * shape.head_size * kv_type_bits(type) / 8;
   int64_t bytes = 0;
   for (const KvShape::Group& g : shape.groups)
     bytes += token * g.layers * (g.window > 0 ? std::min(length, g.window + g.sinks) : length);
