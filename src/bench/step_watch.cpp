@@ -44,7 +44,9 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 }  // namespace
 
 StepWatcher::StepWatcher(const ServeClientOptions& options)
-    : thread_([this, options] { watch(options); }) {}
+    : thread_([this, options] { watch(options); }) {
+  begun_.acquire();  // the load's first steps are seen, too
+}
 
 StepWatcher::~StepWatcher() {
   stopping_ = true;
@@ -73,6 +75,7 @@ void StepWatcher::watch(ServeClientOptions options) {
       return parse_json(response.body);
     };
     uint64_t number = ask(UINT64_MAX).at("last").get<uint64_t>();
+    begun_.release();
     for (bool last = false; !last;) {
       last = stopping_;  // one more look after the end
       for (bool more = true; more;) {
@@ -88,6 +91,7 @@ void StepWatcher::watch(ServeClientOptions options) {
     }
   } catch (const std::exception&) {
     steps_.clear();
+    begun_.release();  // if that is where it failed; nobody waits for a second one
   }
 }
 

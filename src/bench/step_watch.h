@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +29,7 @@ struct WatchedStep {
 // Collects the steps of a strata server while a load test runs; of other servers it gets none.
 class StepWatcher {
  public:
+  // Returns when the server has said where its steps stand.
   explicit StepWatcher(const ServeClientOptions& options);
   ~StepWatcher();
   StepWatcher(const StepWatcher&) = delete;
@@ -39,6 +41,7 @@ class StepWatcher {
   void watch(ServeClientOptions options);
 
   std::atomic<bool> stopping_{false};
+  std::counting_semaphore<2> begun_{0};
   std::vector<WatchedStep> steps_;
   std::thread thread_;
 };

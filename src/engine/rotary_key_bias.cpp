@@ -14,7 +14,7 @@ RotaryKeyBias::RotaryKeyBias(const float* bias, const AttentionConfig& config, R
     table->fill_to(positions - 1);
     undo_factor_ = static_cast<float>(1 / table->rope()->attention_factor);
   }
-  panels_.resize(static_cast<size_t>(config.kv_heads * kChunkTokens * head_size_));
+  panels_.resize(static_cast<size_t>(int64_t{config.kv_heads} * kChunkTokens * head_size_));
   std::vector<float> turned(static_cast<size_t>(head_size_));
   for (int head = 0; head < config.kv_heads; ++head)
     for (int64_t t = 0; t < positions; ++t) {
