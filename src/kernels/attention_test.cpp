@@ -365,7 +365,8 @@ TEST_P(QuantizedPages, HoldTheNearestCodesOfEachToken) {
           k.push_back(static_cast<double>(keys[static_cast<size_t>(slot)][static_cast<size_t>(d)]));
           v.push_back(static_cast<double>(vals[static_cast<size_t>(slot)][static_cast<size_t>(d)]));
           const int value = kPageTokens * size + slot * padded_head(size) + d;
-          got_k.push_back(static_cast<double>(out[static_cast<size_t>(d * kPageTokens + slot)]));
+          got_k.push_back(
+              static_cast<double>(out[static_cast<size_t>(int64_t{d} * kPageTokens + slot)]));
           got_v.push_back(static_cast<double>(out[static_cast<size_t>(value)]));
         }
         SCOPED_TRACE(testing::Message() << "Dh " << size << " slot " << slot << " d " << first);
