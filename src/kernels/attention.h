@@ -17,6 +17,7 @@ namespace strata {
 //   and chunks are merged from left to right:
 //     m' = max(m, m_c), l' = l e^(m - m') + l_c e^(m_c - m'), o' likewise; result o / l.
 //   A chunk without visible keys takes no part; a query without any gives zeros, never NaN.
+//   Sinks that the window has left behind are chunks of their own, merged before the window's.
 //
 // So a query's result depends on nothing but itself and the keys and values as stored.
 // Src: Milakov & Gimelshein 2018 (arXiv:1805.02867); Dao et al. 2022 (arXiv:2205.14135); sinks:
@@ -62,16 +63,14 @@ struct KvHead {
   const float* added_keys = nullptr;
 };
 
-// Queries of one chunk call: query i (0 <= i < count) sees the positions below end[i] that are from
-// begin[i] on or below `sinks`.
+// Queries of one chunk call: query i (0 <= i < count) sees the positions begin[i] .. end[i] - 1.
 struct AttentionQueries {
   const float* const* q = nullptr;  // [count] pointers to Dh floats
   const int32_t* begin = nullptr;
   const int32_t* end = nullptr;
   int count = 0;
   float scale = 1;
-  int32_t sinks = 0;   // the first positions, seen however far behind the window they are
-  float soft_cap = 0;  // 0: none
+  float soft_cap = 0;                     // 0: none
   const float* const* q_added = nullptr;  // [count], for KvHead::added_keys
 };
 

@@ -43,27 +43,21 @@ inline HeadPage<Element> head_page(const KvHead& kv, int64_t page) {
 inline int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
-// What one query sees of a chunk, from the chunk's start: [0, sinks) and [begin, end), all within
-// 0..64.
-struct Seen {
-  int sinks = 0, begin = 0, end = 0;
-  bool any() const { return sinks > 0 || begin < end; }
-};
-
-// Consecutive tokens of one page, from the chunk's start.
-struct PageTokens {
+// Consecutive tokens, from the chunk's start.
+struct Tokens {
   int from = 0, to = 0;
   bool any() const { return from < to; }
 };
 
-inline Seen seen_of_chunk(const AttentionQueries& queries, int query, int32_t start) {
-  const int end = smaller(queries.end[query] - start, kChunkTokens);
-  return {smaller(queries.sinks - start, end), larger(queries.begin[query] - start, 0), end};
+// What one query sees of a chunk; `from` may lie behind the chunk and `to` before it.
+inline Tokens seen_of_chunk(const AttentionQueries& queries, int query, int32_t start) {
+  return {larger(queries.begin[query] - start, 0),
+          smaller(queries.end[query] - start, kChunkTokens)};
 }
 
 // Turns one query's scores [64] into weights e^(scale s - m) in place, 0 for what it does not see;
 // returns m and their sum.
-inline void chunk_softmax(float* s, const Seen& seen, float scale, float soft_cap, float& m,
+inline void chunk_softmax(float* s, const Tokens& seen, float scale, float soft_cap, float& m,
                           float& l) {
   const float lowest = -__builtin_inff();
   const Vec factor = broadcast(scale);
@@ -74,8 +68,8 @@ inline void chunk_softmax(float* s, const Seen& seen, float scale, float soft_ca
     for (int t = 0; t < kChunkTokens; t += kLanes)
       store(s + t, mul(cap, tanh(div(load(s + t), cap))));
   }
-  for (int t = larger(seen.sinks, 0); t < seen.begin && t < kChunkTokens; ++t) s[t] = lowest;
-  for (int t = larger(seen.end, 0); t < kChunkTokens; ++t) s[t] = lowest;
+  for (int t = 0; t < seen.from; ++t) s[t] = lowest;
+  for (int t = seen.to; t < kChunkTokens; ++t) s[t] = lowest;
   for (int t = 0; t < kChunkTokens; t += kLanes) largest = max(largest, load(s + t));
   m = reduce_max(largest);
   const Vec shift = broadcast(m);
@@ -92,26 +86,21 @@ inline void chunk_softmax(float* s, const Seen& seen, float scale, float soft_ca
 template <int kRows, class Element>
 void chunk_tile(const KvHead& kv, const AttentionQueries& queries, int first, int32_t chunk,
                 const AttentionSums& out) {
-  Seen seen[kRows];
-  Seen tile{0, kChunkTokens, 0};  // what any query sees
+  Tokens seen[kRows];
+  Tokens tile{kChunkTokens, 0};  // what any query sees
   for (int r = 0; r < kRows; ++r) {
     seen[r] = seen_of_chunk(queries, first + r, chunk * kChunkTokens);
     out.m[first + r] = -__builtin_inff();
     out.l[first + r] = 0;
-    tile.sinks = larger(tile.sinks, seen[r].sinks);
-    if (seen[r].begin >= seen[r].end) continue;
-    tile.begin = smaller(tile.begin, seen[r].begin);
-    tile.end = larger(tile.end, seen[r].end);
+    if (!seen[r].any()) continue;
+    tile = {smaller(tile.from, seen[r].from), larger(tile.to, seen[r].to)};
   }
   if (!tile.any()) return;
   const int64_t chunk_page = int64_t{chunk} * kChunkPages;
   // The tokens of a page that some query sees; what else lies there may never have been written.
   const auto tokens_of = [&](int page) {
-    const int start = page * kPageTokens, end = start + kPageTokens;
-    const PageTokens window{larger(tile.begin, start), smaller(tile.end, end)};
-    const PageTokens sinks{start, smaller(tile.sinks, end)};
-    if (!sinks.any()) return window;
-    return window.any() ? PageTokens{start, larger(window.to, sinks.to)} : sinks;
+    const int start = page * kPageTokens;
+    return Tokens{larger(tile.from, start), smaller(tile.to, start + kPageTokens)};
   };
 
   float scores[kRows][kChunkTokens] = {};
@@ -147,7 +136,7 @@ void chunk_tile(const KvHead& kv, const AttentionQueries& queries, int first, in
     for (int r = 0; r < kRows; ++r)
       for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = zero();
     for (int page = 0; page < kChunkPages; ++page) {
-      const PageTokens tokens = tokens_of(page);
+      const Tokens tokens = tokens_of(page);
       if (!tokens.any()) continue;
       const float* weights[kRows];
       for (int r = 0; r < kRows; ++r) weights[r] = scores[r] + tokens.from;

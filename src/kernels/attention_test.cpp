@@ -75,7 +75,8 @@ struct Query {
   int32_t begin, end;
 };
 
-// The definition: chunks from left to right, `tile` queries a call.
+// The definition: chunks from left to right, first those of sinks that lie before a query's own
+// keys, `tile` queries a call.
 std::vector<std::vector<float>> attend(const AttentionKernels& kernels, const KvHead& head,
                                        int64_t tokens, const std::vector<Query>& queries,
                                        float scale, int tile, int32_t sinks = 0,
@@ -86,25 +87,33 @@ std::vector<std::vector<float>> attend(const AttentionKernels& kernels, const Kv
     const size_t n = std::min(queries.size() - first, static_cast<size_t>(tile));
     std::vector<const float*> q;
     std::vector<float*> out;
-    std::vector<int32_t> begin, end;
+    std::vector<int32_t> begin, end, nothing, sinks_end;
     for (size_t i = first; i < first + n; ++i) {
       q.push_back(queries[i].q.data());
       out.push_back(y[i].data());
       begin.push_back(queries[i].begin);
       end.push_back(queries[i].end);
+      nothing.push_back(0);
+      sinks_end.push_back(std::min(sinks, queries[i].begin));
     }
     const size_t o_size = n * static_cast<size_t>(padded_head(size));
     std::vector<float> m(n, -INFINITY), l(n, 0), o(o_size, 0), pm(n, NAN), pl(n, NAN),
         po(o_size, NAN);
     const AttentionSums sums{m.data(), l.data(), o.data()}, part{pm.data(), pl.data(), po.data()};
-    const AttentionQueries call{q.data(), begin.data(), end.data(), static_cast<int>(n),
-                                scale,    sinks,        soft_cap};
-    const auto chunks = static_cast<int32_t>((tokens + kChunkTokens - 1) / kChunkTokens);
-    for (int32_t c = 0; c < chunks; ++c) {
-      kernels.chunk(head, call, c, part);
-      kernels.merge(sums, part, call.count, size);
-    }
-    kernels.finish(sums, call.count, size, out.data());
+    const auto count = static_cast<int>(n);
+    const AttentionQueries of_sinks{q.data(), nothing.data(), sinks_end.data(),
+                                    count,    scale,          soft_cap};
+    const AttentionQueries own{q.data(), begin.data(), end.data(), count, scale, soft_cap};
+    const auto merge_chunks = [&](const AttentionQueries& call, int64_t positions) {
+      const auto chunks = static_cast<int32_t>((positions + kChunkTokens - 1) / kChunkTokens);
+      for (int32_t c = 0; c < chunks; ++c) {
+        kernels.chunk(head, call, c, part);
+        kernels.merge(sums, part, count, size);
+      }
+    };
+    merge_chunks(of_sinks, sinks);
+    merge_chunks(own, tokens);
+    kernels.finish(sums, count, size, out.data());
   }
   return y;
 }

@@ -322,7 +322,6 @@ class Call {
                               (sinks ? m.sink_end : m.end) + first,
                               count,
                               a_.scale,
-                              0,
                               a_.soft_cap,
                               m.q_added + first};
     };

@@ -81,6 +81,8 @@ class PagedAttentionWorkspace {
 // prompt was cut into calls, nor on pages, threads or the split of the work. Sinks that lie apart
 // from the window are merged first, as chunks of their own.
 //
+// Sinks are chunks of their own, before those of the window and by sink_q.
+//
 // q8 and q4: keys (without their bias) and values are rotated over the head before they are
 // quantised, so that an outlier of one element is spread over all; queries likewise, and results
 // are rotated back (AttentionKernels::rotate).
