@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "model/test_models.h"
+#include "support/error_message.h"
 #include "text/bpe_trainer.h"
 #include "text/tokenizer_json.h"
 #include "train/character_tokenizer.h"
@@ -17,16 +18,6 @@
 
 namespace strata {
 namespace {
-
-template <typename Fn>
-std::string message(Fn fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 std::unique_ptr<Tokenizer> character_tokenizer(const std::string& text) {
   return tokenizer_from_json({"test", character_tokenizer_json(text), {}, {}, {}});

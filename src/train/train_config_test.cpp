@@ -2,20 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "support/error_message.h"
 
 namespace strata {
 namespace {
-
-template <typename Fn>
-std::string message(Fn fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 TEST(TrainConfig, EveryKeyReadsWhatItWrites) {
   const TrainConfig from = preset("shakespeare");

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "model/test_models.h"
+#include "support/error_message.h"
 #include "text/tokenizer_json.h"
 #include "train/character_tokenizer.h"
 #include "train/gpt_folder.h"
@@ -381,16 +382,6 @@ TEST(Trainer, ACheckpointOfFormat1IsRead) {
   state["format"] = 3;
   std::ofstream(path) << state;
   EXPECT_THROW(read_train_state(path.parent_path()), Error);
-}
-
-template <typename Fn>
-std::string message(Fn fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(Trainer, ALossThatIsNoNumberStopsTheRun) {
