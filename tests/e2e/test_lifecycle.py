@@ -117,10 +117,9 @@ def test_without_a_name_the_default_model_is_served(strata, tmp_path):
     assert away.returncode == 3 and "scripts/get-model smollm2-135m" in away.stderr, away
 
 
-def test_the_first_command_of_the_readme(strata):
+@pytest.mark.release_build
+def test_the_first_command_of_the_readme():
     """scripts/serve, from what is installed and built already; its arguments are the server's."""
-    if strata.resolve() != ROOT / "build/release/bin/strata":
-        pytest.skip("another build is tested")
     require_model("smollm2-135m")
     # It ends as strata serve, which it becomes.
     server = start_server(ROOT / "scripts/serve", command=())

@@ -41,7 +41,8 @@ def sanitize(report):
     with report.phase("sanitize: unit tests"):
         run_unit_tests(report, "dev", "sanitize-unit", environment)
     with report.phase("sanitize: end to end"):
-        run_pytest(report, "tests/e2e", "sanitize-e2e", environment, arguments=("--timeout=900", "-m", "not slow and not bounds"))
+        run_pytest(report, "tests/e2e", "sanitize-e2e", environment,
+                   arguments=("--timeout=900", "-m", "not slow and not bounds and not release_build"))
 
 
 @tier("tsan", "unit tests with ThreadSanitizer", (*PROGRAM, "tests/golden"))
