@@ -37,6 +37,11 @@ if(MOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_link_options(strata_flags INTERFACE -fuse-ld=mold)
 endif()
 
+# For code that is compiled often and runs little, as tests and the command line: -O1 compiles a quarter sooner than -O2.
+function(strata_compile_sooner target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 function(strata_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_library(strata_${name} STATIC ${ARG_SOURCES})
@@ -51,6 +56,7 @@ function(strata_test name)
   add_executable(strata_${name}_test ${ARG_SOURCES})
   target_link_libraries(strata_${name}_test PRIVATE
     strata_${name} ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  strata_compile_sooner(strata_${name}_test)
   # "support/test_data.h" and its like.
   target_include_directories(strata_${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   add_dependencies(unit_tests strata_${name}_test)
