@@ -45,6 +45,10 @@ void RotaryKeyBias::turn_back(int64_t position, const float* q, float* out) cons
   turn(position, -1, undo_factor_, q, out);
 }
 
+void RotaryKeyBias::before_rope(int64_t position, const float* key, float* out) const {
+  turn(position, -1, undo_factor_ * undo_factor_, key, out);
+}
+
 template <class Fn>
 void RotaryKeyBias::for_pairs(int64_t position, Fn fn) const {
   if (table_ == nullptr) return;

@@ -18,6 +18,8 @@ class RotaryKeyBias final : public KeyBias {
   const float* panel(int kv_head) const override;
   void remove(int64_t position, int kv_head, float* key) const override;
   void turn_back(int64_t position, const float* q, float* out) const override;
+  // out [Dh] = what rope made `key` [Dh] of.
+  void before_rope(int64_t position, const float* key, float* out) const;
 
  private:
   // Calls fn(i, j, cosine, sine) for each pair of elements that turns at `position`.

@@ -4,10 +4,13 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <numeric>
+#include <random>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "model/transformer.h"
 
 namespace strata {
 namespace {
@@ -38,6 +41,9 @@ const RowKernels::Activations& activation_kernels(const RowKernels& rows, Activa
   }
   assertion_failed("known activation", __FILE__, __LINE__);
 }
+
+// A norm behind the projection leaves nothing of its bias.
+bool has_key_bias(const AttentionWeights& w) { return w.k.bias && !w.k_norm; }
 
 }  // namespace
 
@@ -127,15 +133,48 @@ void ServeExec::prepare_key_biases(const Model& model) {
   if (kv_.shape().head_size > kMaxQuantizedHead)
     fail(ErrorCode::unsupported, "--kv-type {}: heads of {}, it takes up to {}; use f16",
          kv_type_name(kv_.shape().type), kv_.shape().head_size, kMaxQuantizedHead);
+  if (kv_.shape().type == KvType::q4) key_means_ = measure_key_means(model);
   for (size_t i = 0; i < blocks.size(); ++i) {
     const AttentionWeights& w = blocks[i].attn;
     const AttentionConfig& c = model.transformer.block_configs[i].attention;
-    const float* bias = weights_.vector(w.k.bias);
-    // A norm behind the projection leaves nothing that all keys have in common.
-    if (bias == nullptr || w.k_norm) continue;
+    const float* bias = has_key_bias(w)      ? weights_.vector(w.k.bias)
+                        : key_means_.empty() ? nullptr
+                                             : key_means_[i].data();
+    if (bias == nullptr) continue;
     key_biases_[i] = std::make_unique<RotaryKeyBias>(
         bias, c, c.rope != nullptr ? &rope_table(*c.rope) : nullptr);
   }
+}
+
+std::vector<std::vector<float>> ServeExec::measure_key_means(const Model& model) {
+  // Any tokens do, and short texts of them (SmolLM2's perplexity: docs/results/kernels.md); the
+  // same ones always, whatever the context and the pool, for pages kept in files to stay valid.
+  constexpr int64_t kTexts = 16, kLength = 16;
+  const std::vector<BlockWeights>& blocks = model.transformer.blocks;
+  measured_keys_.resize(blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (has_key_bias(blocks[i].attn)) continue;
+    const AttentionConfig& c = model.transformer.block_configs[i].attention;
+    measured_keys_[i] =
+        std::make_unique<KeyMean>(c, c.rope != nullptr ? &rope_table(*c.rope) : nullptr);
+  }
+  const auto vocabulary =
+      static_cast<uint32_t>(weights_.matrix(model.transformer.embedding.tokens).out());
+  std::vector<int32_t> tokens(static_cast<size_t>(std::min(kLength, context_)));
+  std::vector<int32_t> positions(tokens.size());
+  std::iota(positions.begin(), positions.end(), 0);
+  std::mt19937 random;
+  for (int64_t text = 0; text < kTexts; ++text) {
+    for (int32_t& token : tokens) token = static_cast<int32_t>(random() % vocabulary);
+    const SequenceRows rows{.rows = static_cast<int32_t>(tokens.size()), .cache = kv_.create()};
+    forward_hidden(*this, model.transformer, {tokens, positions, {&rows, 1}});
+    kv_.release(rows.cache);
+  }
+  std::vector<std::vector<float>> means(blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i)
+    if (measured_keys_[i] != nullptr) means[i] = measured_keys_[i]->mean();
+  measured_keys_.clear();
+  return means;
 }
 
 // ---- a pass ----
@@ -345,8 +384,9 @@ Qkv ServeExec::qkv(const Tensor& x, const AttentionWeights& w, const AttentionCo
   return out;
 }
 
-Tensor ServeExec::attend(const Qkv& qkv, const AttentionConfig& c, int layer,
-                         const Batch& /*batch*/) {
+Tensor ServeExec::attend(const Qkv& qkv, const AttentionConfig& c, int layer, const Batch& batch) {
+  if (!measured_keys_.empty() && measured_keys_[static_cast<size_t>(layer)] != nullptr)
+    measured_keys_[static_cast<size_t>(layer)]->add(qkv.k, batch.positions);
   const auto group = static_cast<size_t>(c.layer_group);
   const Tensor y = tensor(qkv.q.rows, qkv.q.columns);
   const PagedAttention attention{

@@ -7,6 +7,7 @@
 
 #include "base/cpu.h"
 #include "base/thread_pool.h"
+#include "engine/key_mean.h"
 #include "engine/kv_policy.h"
 #include "engine/kv_pool.h"
 #include "engine/prepared_weights.h"
@@ -129,6 +130,8 @@ class ServeExec : public Exec {
   void for_rows(int64_t rows, int64_t elements, Fn fn);
   void open_caches(const Batch& batch);
   void prepare_key_biases(const Model& model);
+  // By layer, [Hk * Dh]; empty where the projection's own bias is what keys have in common.
+  std::vector<std::vector<float>> measure_key_means(const Model& model);
 
   const KernelTable* kernels_;
   ThreadPool pool_;
@@ -138,8 +141,11 @@ class ServeExec : public Exec {
   Activations activations_;
   std::vector<Angles> ropes_;
   std::vector<int> layer_in_group_;  // by layer
-  // By layer, of KV types that quantise and of layers whose keys have a bias.
+  // By layer, of KV types that quantise and of layers whose keys have something in common: their
+  // projection's bias, or in q4 their mean.
   std::vector<std::unique_ptr<RotaryKeyBias>> key_biases_;
+  std::vector<std::vector<float>> key_means_;            // what key_biases_ refer to
+  std::vector<std::unique_ptr<KeyMean>> measured_keys_;  // by layer, while means are measured
 
   Arena arenas_[2];
   int current_arena_ = 0;
