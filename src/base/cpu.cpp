@@ -28,6 +28,14 @@ std::string_view isa_level_name(IsaLevel level) {
       return "scalar";
     case IsaLevel::avx2:
       return "avx2";
+    case IsaLevel::avx_vnni:
+      return "avx_vnni";
+    case IsaLevel::avx512:
+      return "avx512";
+    case IsaLevel::avx512_vnni:
+      return "avx512_vnni";
+    case IsaLevel::avx512_bf16:
+      return "avx512_bf16";
   }
   return "unknown";
 }
@@ -41,23 +49,41 @@ std::optional<IsaLevel> isa_level_from_name(std::string_view name) {
 }
 
 CpuFeatures detect_cpu_features() {
-  // Bit numbers: Intel SDM volume 2, CPUID, leaf 1 (ECX) and leaf 7 (EBX).
+  // Bit numbers: Intel SDM volume 2, CPUID, leaf 1 (ECX), leaf 7 (EBX, ECX) and its subleaf 1
+  // (EAX); XCR0: volume 1, 13.1.
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
   CpuFeatures features;
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return features;
   const bool osxsave = bit(ecx, 27), avx = bit(ecx, 28), fma = bit(ecx, 12), f16c = bit(ecx, 29);
   if (!osxsave || !avx) return features;
-  constexpr uint64_t kXmmAndYmm = 0b110;
-  if ((read_xcr0() & kXmmAndYmm) != kXmmAndYmm) return features;
+  constexpr uint64_t kXmmAndYmm = 0b110, kMasksAndZmm = 0b1110'0000;
+  const uint64_t saved = read_xcr0();
+  if ((saved & kXmmAndYmm) != kXmmAndYmm) return features;
   features.fma = fma;
   features.f16c = f16c;
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0) features.avx2 = bit(ebx, 5);
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return features;
+  const uint32_t last_subleaf = eax;
+  features.avx2 = bit(ebx, 5);
+  const bool zmm = (saved & kMasksAndZmm) == kMasksAndZmm;
+  features.avx512 =
+      zmm && bit(ebx, 16) && bit(ebx, 17) && bit(ebx, 28) && bit(ebx, 30) && bit(ebx, 31);
+  features.avx512_vnni = features.avx512 && bit(ecx, 11);
+  if (last_subleaf < 1 || __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) == 0) return features;
+  features.avx_vnni = bit(eax, 4);
+  features.avx512_bf16 = features.avx512 && bit(eax, 5);
   return features;
 }
 
 std::vector<IsaLevel> available_isa_levels(const CpuFeatures& features) {
   std::vector<IsaLevel> levels = {IsaLevel::scalar};
-  if (features.avx2 && features.fma && features.f16c) levels.push_back(IsaLevel::avx2);
+  if (!features.avx2 || !features.fma || !features.f16c) return levels;
+  levels.push_back(IsaLevel::avx2);
+  if (features.avx_vnni) levels.push_back(IsaLevel::avx_vnni);
+  if (!features.avx512) return levels;
+  levels.push_back(IsaLevel::avx512);
+  if (!features.avx512_vnni) return levels;
+  levels.push_back(IsaLevel::avx512_vnni);
+  if (features.avx512_bf16) levels.push_back(IsaLevel::avx512_bf16);
   return levels;
 }
 

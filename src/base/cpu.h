@@ -8,22 +8,35 @@
 namespace strata {
 
 // Instruction sets the kernels are compiled for, weakest first. A level is usable when the CPU has
-// every feature it names and the operating system saves the registers.
+// every feature it names and the operating system saves the registers. This is no ladder:
+// processors with AVX-VNNI may lack AVX-512, and those with AVX-512 AVX-VNNI.
 enum class IsaLevel : uint8_t {
-  scalar,  // plain C++ for the baseline x86-64
-  avx2,    // AVX2, FMA, F16C
+  scalar,       // plain C++ for the baseline x86-64
+  avx2,         // AVX2, FMA, F16C
+  avx_vnni,     // avx2 and AVX-VNNI
+  avx512,       // avx2 and AVX-512 F, BW, CD, DQ, VL
+  avx512_vnni,  // avx512 and AVX-512 VNNI
+  avx512_bf16,  // avx512_vnni and AVX-512 BF16
 };
-inline constexpr int kIsaLevelCount = 2;
+inline constexpr int kIsaLevelCount = 6;
 
 // The spelling STRATA_ISA takes and --version prints.
 std::string_view isa_level_name(IsaLevel level);
 std::optional<IsaLevel> isa_level_from_name(std::string_view name);
+
+// Whether this level's kernels have passed the tests on hardware that has it (docs/kernels.md lists
+// the runs); the others were compiled, and tested by stand-ins only.
+constexpr bool isa_level_has_run(IsaLevel level) { return level <= IsaLevel::avx2; }
 
 // What CPUID says of this machine, registers the operating system does not save left out (XGETBV).
 struct CpuFeatures {
   bool avx2 = false;
   bool fma = false;
   bool f16c = false;
+  bool avx_vnni = false;
+  bool avx512 = false;  // F, BW, CD, DQ and VL
+  bool avx512_vnni = false;
+  bool avx512_bf16 = false;
 };
 CpuFeatures detect_cpu_features();
 

@@ -32,6 +32,40 @@ TEST(IsaLevel, ALevelNeedsEveryFeature) {
   EXPECT_EQ(available_isa_levels(no_fma), Levels{IsaLevel::scalar});
 }
 
+// What processors have: AVX-VNNI without AVX-512, VNNI without BF16, AVX-512 without AVX-VNNI.
+TEST(IsaLevel, FeaturesAreNoLadder) {
+  using Levels = std::vector<IsaLevel>;
+  CpuFeatures alder_lake = kHaswell;
+  alder_lake.avx_vnni = true;
+  EXPECT_EQ(available_isa_levels(alder_lake),
+            (Levels{IsaLevel::scalar, IsaLevel::avx2, IsaLevel::avx_vnni}));
+  CpuFeatures skylake_server = kHaswell;
+  skylake_server.avx512 = true;
+  EXPECT_EQ(available_isa_levels(skylake_server),
+            (Levels{IsaLevel::scalar, IsaLevel::avx2, IsaLevel::avx512}));
+  CpuFeatures ice_lake = skylake_server;
+  ice_lake.avx512_vnni = true;
+  EXPECT_EQ(choose_isa_level(nullptr, ice_lake), IsaLevel::avx512_vnni);
+  CpuFeatures zen_4 = ice_lake;
+  zen_4.avx512_bf16 = true;
+  EXPECT_EQ(choose_isa_level(nullptr, zen_4), IsaLevel::avx512_bf16);
+  EXPECT_EQ(choose_isa_level("avx2", zen_4), IsaLevel::avx2);
+  CpuFeatures sapphire_rapids = zen_4;
+  sapphire_rapids.avx_vnni = true;
+  EXPECT_EQ(available_isa_levels(sapphire_rapids).size(), size_t{kIsaLevelCount});
+}
+
+// The features a level needs are those whose instructions the compiler knows of this machine.
+TEST(IsaLevel, AgreesWithTheCompilersDetection) {
+  const CpuFeatures features = detect_cpu_features();
+  EXPECT_EQ(features.avx2, __builtin_cpu_supports("avx2") != 0);
+  EXPECT_EQ(features.avx512,
+            __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                __builtin_cpu_supports("avx512vl"));
+  EXPECT_EQ(features.avx512_vnni, features.avx512 && __builtin_cpu_supports("avx512vnni"));
+}
+
 TEST(IsaLevel, BestByDefaultAndOverridable) {
   EXPECT_EQ(choose_isa_level(nullptr, kHaswell), IsaLevel::avx2);
   EXPECT_EQ(choose_isa_level("", kHaswell), IsaLevel::avx2);

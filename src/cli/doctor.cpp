@@ -47,6 +47,11 @@ std::vector<std::string> find_odd(int threads, uint64_t free_bytes, double load)
     odd.push_back("this CPU has no AVX2, FMA or F16C: the scalar kernels are many times slower");
   else if (isa_level() == IsaLevel::scalar)
     odd.push_back("STRATA_ISA asks for the scalar kernels although this CPU has AVX2");
+  if (!isa_level_has_run(isa_level()))
+    odd.push_back(fmt::format(
+        "the kernels of level {} were not tested on such a processor before the release: "
+        "STRATA_ISA=avx2 chooses others, and a report of a run is welcome (docs/kernels.md)",
+        isa_level_name(isa_level())));
   if (threads < cores)
     odd.push_back(fmt::format(
         "{} of {} cores are usable: an affinity mask or a cgroup's CPU quota holds the rest back",

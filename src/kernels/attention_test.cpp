@@ -6,15 +6,17 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "base/cpu.h"
+#include "kernels/guarded_for_test.h"
 #include "kernels/kernel_table.h"
 #include "kernels/ref/attention.h"
 #include "numeric/half.h"
-#include "support/isa_level_test.h"
+#include "support/tested_levels.h"
 
 namespace strata {
 namespace {
@@ -37,7 +39,8 @@ float as_stored(float x, KvType type) {
   return x;
 }
 
-// T tokens of one KV head in shuffled pages of memory filled with NaN, and what is stored there.
+// T tokens of one KV head in shuffled pages of memory filled with NaN, and what is stored there. A
+// page that may not be touched lies behind the last of them or before the first.
 class Cache {
  public:
   Cache(const AttentionKernels& kernels, KvType type, int head_size, int64_t tokens,
@@ -47,26 +50,30 @@ class Cache {
     values_ = values(tokens * head_size, seed + 1, 2);
     const int64_t page_count = (tokens + kPageTokens - 1) / kPageTokens;
     stride_ = head_page_bytes(type, head_size) + 64;
-    memory_.assign(static_cast<size_t>(stride_ * page_count), 0xff);
+    const int64_t bytes = stride_ * page_count - 64;
+    memory_ = std::make_unique<Guarded>(bytes / 4, tokens % 2 == 0 ? Guard::before : Guard::after);
+    std::memset(memory_->data(), 0xff, static_cast<size_t>(bytes));
     for (int64_t p = 0; p < page_count; ++p)
       pages_.push_back(static_cast<int32_t>(reversed_pages ? page_count - 1 - p : p));
     for (int64_t t = 0; t < tokens; ++t)
       kernels.store(keys_.data() + t * head_size, values_.data() + t * head_size, head_size,
                     static_cast<int>(t % kPageTokens),
-                    memory_.data() + pages_[static_cast<size_t>(t / kPageTokens)] * stride_);
+                    base() + pages_[static_cast<size_t>(t / kPageTokens)] * stride_);
     for (float& x : keys_) x = as_stored(x, type);
     for (float& x : values_) x = as_stored(x, type);
   }
-  KvHead head() const { return {memory_.data(), pages_.data(), stride_, head_size_}; }
+  KvHead head() const { return {base(), pages_.data(), stride_, head_size_}; }
   const float* keys() const { return keys_.data(); }
   const float* vals() const { return values_.data(); }
   int64_t tokens() const { return tokens_; }
 
  private:
+  char* base() const { return reinterpret_cast<char*>(memory_->data()); }
+
   int head_size_;
   int64_t tokens_, stride_ = 0;
   std::vector<float> keys_, values_;
-  std::vector<unsigned char> memory_;
+  std::unique_ptr<Guarded> memory_;
   std::vector<int32_t> pages_;
 };
 
@@ -124,12 +131,12 @@ std::vector<std::vector<float>> attend(const AttentionKernels& kernels, const Ca
   return attend(kernels, cache.head(), cache.tokens(), queries, scale, tile, sinks, soft_cap);
 }
 
-class Attention : public testing::TestWithParam<std::tuple<IsaLevel, KvType>> {
+class Attention : public testing::TestWithParam<std::tuple<TestedLevel, KvType>> {
  protected:
-  void SetUp() override { need_isa_level(std::get<0>(GetParam())); }
+  void SetUp() override { need_isa_level(std::get<0>(GetParam()).needs); }
   KvType type() const { return std::get<1>(GetParam()); }
   const AttentionKernels& kernels() const {
-    return kernel_table(std::get<0>(GetParam())).attention[static_cast<int>(type())];
+    return std::get<0>(GetParam()).kernels->attention[static_cast<int>(type())];
   }
 };
 
@@ -334,12 +341,12 @@ void expect_group(KvType type, double scale, const std::vector<double>& x,
   EXPECT_LE(std::sqrt(squares), std::sqrt(squares_of_plain_levels(x)) + std::sqrt(n) * rounding);
 }
 
-class QuantizedPages : public testing::TestWithParam<std::tuple<IsaLevel, KvType>> {
+class QuantizedPages : public testing::TestWithParam<std::tuple<TestedLevel, KvType>> {
  protected:
-  void SetUp() override { need_isa_level(std::get<0>(GetParam())); }
+  void SetUp() override { need_isa_level(std::get<0>(GetParam()).needs); }
   KvType type() const { return std::get<1>(GetParam()); }
   const AttentionKernels& kernels() const {
-    return kernel_table(std::get<0>(GetParam())).attention[static_cast<int>(type())];
+    return std::get<0>(GetParam()).kernels->attention[static_cast<int>(type())];
   }
 };
 
@@ -438,17 +445,16 @@ TEST_P(QuantizedPages, RotateByTheHadamardMatrix) {
   }
 }
 
-std::string case_name(const testing::TestParamInfo<std::tuple<IsaLevel, KvType>>& p) {
-  return std::string(isa_level_name(std::get<0>(p.param))) + "_" +
-         std::string(kv_type_name(std::get<1>(p.param)));
+std::string case_name(const testing::TestParamInfo<std::tuple<TestedLevel, KvType>>& p) {
+  return std::get<0>(p.param).name + "_" + std::string(kv_type_name(std::get<1>(p.param)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, Attention,
-                         testing::Combine(testing::Values(IsaLevel::scalar, IsaLevel::avx2),
+                         testing::Combine(testing::ValuesIn(tested_levels()),
                                           testing::Values(KvType::f32, KvType::f16, KvType::bf16)),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Levels, QuantizedPages,
-                         testing::Combine(testing::Values(IsaLevel::scalar, IsaLevel::avx2),
+                         testing::Combine(testing::ValuesIn(tested_levels()),
                                           testing::Values(KvType::q8, KvType::q4)),
                          case_name);
 

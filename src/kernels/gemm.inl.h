@@ -2,6 +2,13 @@
 
 // Bodies of gemm.h, once for all levels; included by isa_<level>_gemm.cpp after its Vec.
 #include "kernels/gemm.h"
+
+namespace strata {
+namespace {
+// 12 sums: enough to hide the latency of one.
+constexpr int kTileVecs = 2;
+}  // namespace
+}  // namespace strata
 #include "kernels/tile.inl.h"
 
 namespace strata {

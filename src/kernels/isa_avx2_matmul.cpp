@@ -1,5 +1,7 @@
 #include "kernels/isa_tables.h"
-#include "kernels/simd/vec8_avx2.h"
+#include "kernels/simd/lanes_avx2.h"
+// The sums need the lanes above them.
+#include "kernels/simd/dots_words.h"
 // Compiled with -mavx2 -mfma -mf16c: only what is in an anonymous namespace and
 // the table itself may be emitted here.
 namespace strata {
@@ -13,6 +15,6 @@ namespace {
 #include "kernels/matmul.inl.h"
 }  // namespace
 
-constinit const MatmulKernels kMatmulTableAvx2 = make_matmul_kernels();
+constinit const MatmulKernels kMatmulTableAvx2 = make_matmul_kernels<true>(quantize_row);
 
 }  // namespace strata

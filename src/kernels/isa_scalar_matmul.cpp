@@ -1,5 +1,7 @@
 #include "kernels/isa_tables.h"
-#include "kernels/simd/vec8_scalar.h"
+#include "kernels/simd/lanes_scalar.h"
+// The sums need the lanes above them.
+#include "kernels/simd/dots_words.h"
 namespace strata {
 namespace {
 #include "kernels/quantize.inl.h"
@@ -11,6 +13,6 @@ namespace {
 #include "kernels/matmul.inl.h"
 }  // namespace
 
-constinit const MatmulKernels kMatmulTableScalar = make_matmul_kernels();
+constinit const MatmulKernels kMatmulTableScalar = make_matmul_kernels<true>(quantize_row);
 
 }  // namespace strata

@@ -16,8 +16,8 @@ namespace strata {
 // The order of sums of one result is fixed: columns in order, one accumulator
 // (for quantised types described at matmul.inl.h), the bias last. So a result
 // depends neither on `tokens` nor on how the strips are dealt out to threads.
-// Every level computes the same bits: integer sums are exact and all levels
-// fuse the same multiply-adds.
+// Every level computes the same bits, but for bf16_activations below: integer sums are exact and
+// all levels fuse the same multiply-adds.
 //
 // Quantised types read `blocks`, float types read `floats` (f32, not rounded to
 // the weights' type). Src: the interleaved int8 product of ggml's repacked
@@ -48,6 +48,9 @@ using QuantizeRowFunction = void (*)(const float* x, int64_t in, ActivationBlock
 struct MatmulKernels {
   MatmulFunction matmul[kTensorTypeCount];  // by TensorType
   QuantizeRowFunction quantize_row;
+  // The product of bf16 weights rounds the activations to bf16 (matmul_bf16.inl.h): the only one
+  // whose results differ from those of other levels.
+  bool bf16_activations = false;
 };
 
 }  // namespace strata

@@ -1,18 +1,18 @@
 // Included by isa_*_matmul.cpp after matmul_format.inl.h, whose formulas hold here too: the same
 // sums in the same order, so the same bits.
 //
-// Many tokens: a group of strips is unpacked once to the first-level cache, as much of its width as
-// fits there, and tiles of 3 or 4 tokens x kPanelStrips strips are made from it. A vector of codes
-// then serves several tokens and four activations several strips, which halves the loads: they, not
-// the arithmetic, bound a tile that holds its codes in registers.
+// Many tokens: vectors of strips are unpacked once to the first-level cache, as much of their width
+// as fits there, and tiles of 3 or 4 tokens x kPanelVectors vectors are made from it. A vector of
+// codes then serves several tokens and four activations several vectors, which halves the loads:
+// they, not the arithmetic, bound a tile that holds its codes in registers.
 
-// Strips unpacked together. With 4 tokens 8 sums, 4 activations, codes and a product are 14 of 16
-// registers; other shapes of about as many registers were no faster (3 x 3, 2 tokens x 4 strips).
-constexpr int kPanelStrips = 2;
+// Vectors unpacked together. With 4 tokens 8 sums, 4 activations, codes and a product are 14 of 16
+// registers; other shapes of about as many registers were no faster (3 x 3, 2 tokens x 4 vectors).
+constexpr int kPanelVectors = 2;
 // Tokens whose unfinished sums wait (3 KB) while the next columns are unpacked.
 constexpr int kPanelTokens = 48;
-// Groups of 32 columns unpacked at a time, at most: with 2 strips about 10 KB.
-constexpr int kPanelGroups = 16;
+// Groups of 32 columns unpacked at a time, at most: about 10 KB.
+constexpr int kPanelGroups = 16 / kStrips;
 // Below this many tokens unpacking to memory costs more than it saves.
 constexpr int kLeastPanelTokens = 12;
 
@@ -24,40 +24,40 @@ constexpr int panel_tile_tokens() {
 
 constexpr bool has_block_of_32(const PackedShape& shape) { return shape.scale_groups == 0; }
 
-// One vector for each strip; nothing where a format has no such field.
+// One for each vector of rows; nothing where a format has no such field.
 template <bool kPresent>
-struct FloatPerStrip {
-  F8 of[kPanelStrips];
+struct FloatPerVector {
+  Floats of[kPanelVectors];
 };
 template <>
-struct FloatPerStrip<false> {};
+struct FloatPerVector<false> {};
 template <bool kPresent>
-struct WordsPerStrip {
-  W16 of[kPanelStrips];
+struct WordsPerVector {
+  Words of[kPanelVectors];
 };
 template <>
-struct WordsPerStrip<false> {};
+struct WordsPerVector<false> {};
 
-// Strips x 8 rows x 32 columns, what a tile reads of them close together: strips a power of two
-// apart would fall on the same few sets of the cache.
+// All rows x 32 columns, what a tile reads of them close together: vectors a power of two apart
+// would fall on the same few sets of the cache.
 template <typename F>
 struct PanelGroup {
   static constexpr bool k32 = has_block_of_32(F::kShape);
   static constexpr bool kOffsets = !k32 && F::kShape.has_m;
-  B32 codes[8][kPanelStrips];
-  [[no_unique_address]] FloatPerStrip<k32> d;
-  [[no_unique_address]] FloatPerStrip<k32 && F::kShape.has_m> m;
-  [[no_unique_address]] WordsPerStrip<!k32> first;
-  [[no_unique_address]] WordsPerStrip<!k32 && F::kPer16> second;
-  [[no_unique_address]] WordsPerStrip<!k32 && F::kPer16 && F::kTraits.bias != 0> biased;
-  [[no_unique_address]] FloatPerStrip<kOffsets && !F::kPer16> offsets;      // Q4_K, Q5_K
-  [[no_unique_address]] WordsPerStrip<kOffsets && F::kPer16> pair_offsets;  // Q2_K
+  Bytes codes[8][kPanelVectors];
+  [[no_unique_address]] FloatPerVector<k32> d;
+  [[no_unique_address]] FloatPerVector<k32 && F::kShape.has_m> m;
+  [[no_unique_address]] WordsPerVector<!k32> first;
+  [[no_unique_address]] WordsPerVector<!k32 && F::kPer16> second;
+  [[no_unique_address]] WordsPerVector<!k32 && F::kBias != 0> biased;
+  [[no_unique_address]] FloatPerVector<kOffsets && !F::kPer16> offsets;      // Q4_K, Q5_K
+  [[no_unique_address]] WordsPerVector<kOffsets && F::kPer16> pair_offsets;  // Q2_K
 };
 
 // d and dmin of 256 columns.
 struct PanelBlock {
-  F8 d[kPanelStrips];
-  F8 dmin[kPanelStrips];
+  Floats d[kPanelVectors];
+  Floats dmin[kPanelVectors];
 };
 
 template <typename F>
@@ -66,37 +66,36 @@ struct Panel {
   PanelBlock blocks[has_block_of_32(F::kShape) ? 1 : kPanelGroups / 8];
 };
 
-// `count` groups of strip s; w: the first group's block (formats of 256: a whole block).
+// `count` groups of vector v; w: the first group's block (formats of 256: a whole block).
 template <typename F>
-void unpack_strip(const std::byte* w, int count, int s, Panel<F>& panel) {
+void unpack_vector(Strips w, int count, int v, Panel<F>& panel) {
   constexpr int kUnit = has_block_of_32(F::kShape) ? 1 : 8;  // groups of a block
   for (int b = 0; b < count; ++b) {
     PanelGroup<F>& group = panel.groups[b];
     const int in_block = b % kUnit;
-    const std::byte* planes = w + F::kHeaderBytes + F::kCodeBytes * in_block;
+    const Strips planes = w + (F::kHeaderBytes + F::kCodeBytes * in_block);
     prefetch_ahead(planes);
-    B32 codes[8];
+    Bytes codes[8];
     load_codes<F>(planes, codes);
     STRATA_UNROLL
-    for (int g = 0; g < 8; ++g) group.codes[g][s] = codes[g];
+    for (int g = 0; g < 8; ++g) group.codes[g][v] = codes[g];
     if constexpr (kUnit == 1) {
-      group.d.of[s] = f8_load_f16(w);
-      if constexpr (F::kShape.has_m) group.m.of[s] = f8_load_f16(w + F::kMBytes);
+      group.d.of[v] = f_load_f16(w);
+      if constexpr (F::kShape.has_m) group.m.of[v] = f_load_f16(w + F::kMBytes);
     } else {
       const GroupScales<F> scales = load_scales<F>(w, in_block);
-      group.first.of[s] = scales.first;
-      if constexpr (F::kPer16) group.second.of[s] = scales.second;
-      if constexpr (F::kPer16 && F::kTraits.bias != 0)
-        group.biased.of[s] = biased_scales<F>(scales);
+      group.first.of[v] = scales.first;
+      if constexpr (F::kPer16) group.second.of[v] = scales.second;
+      if constexpr (F::kBias != 0) group.biased.of[v] = biased_scales<F>(scales);
       if constexpr (F::kShape.has_m && F::kPer16)
-        group.pair_offsets.of[s] = load_pair_offsets<F>(w, in_block);
+        group.pair_offsets.of[v] = load_pair_offsets<F>(w, in_block);
       if constexpr (F::kShape.has_m && !F::kPer16)
-        group.offsets.of[s] = f8_load_u8(w + F::kOffsetBytes + 8 * in_block);
-      if (in_block == 0) panel.blocks[b / kUnit].d[s] = f8_load_f16(w);
+        group.offsets.of[v] = f_load_u8(w + (F::kOffsetBytes + 8 * in_block));
+      if (in_block == 0) panel.blocks[b / kUnit].d[v] = f_load_f16(w);
       if constexpr (F::kShape.has_m)
-        if (in_block == 0) panel.blocks[b / kUnit].dmin[s] = f8_load_f16(w + F::kMBytes);
+        if (in_block == 0) panel.blocks[b / kUnit].dmin[v] = f_load_f16(w + F::kMBytes);
     }
-    if (in_block == kUnit - 1) w += F::kHeaderBytes + kUnit * F::kCodeBytes;
+    if (in_block == kUnit - 1) w = w + (F::kHeaderBytes + kUnit * F::kCodeBytes);
   }
 }
 
@@ -104,50 +103,51 @@ void unpack_strip(const std::byte* w, int count, int s, Panel<F>& panel) {
 template <typename F, int kTokens>
 STRATA_SIMD void panel_dots(const Panel<F>& panel, int b,
                             const ActivationBlock* const (&x)[kTokens],
-                            I8 (&sum)[kTokens][kPanelStrips]) {
+                            Ints (&sum)[kTokens][kPanelVectors]) {
+  constexpr bool kScaled = !has_block_of_32(F::kShape);
   constexpr int kAddable = addable(F::kShape.codes, F::kSigned);
   constexpr int kRun = F::kPer16 && kAddable > 4 ? 4 : kAddable;
-  const W16 one = w16_set(1);
   STRATA_UNROLL
   for (int first = 0; first < 8; first += kRun) {
-    W16 words[kTokens][kPanelStrips];
+    Dots dots[kTokens][kPanelVectors];
     STRATA_UNROLL
     for (int g = first; g < first + kRun; ++g) STRATA_UNROLL
-    for (int s = 0; s < kPanelStrips; ++s) {
-      const B32 codes = panel.groups[b].codes[g][s];
+    for (int v = 0; v < kPanelVectors; ++v) {
+      const Bytes codes = panel.groups[b].codes[g][v];
       STRATA_UNROLL
       for (int t = 0; t < kTokens; ++t) {
-        const W16 dot = dot_four<F>(codes, x[t]->q + 4 * g);
-        words[t][s] = g == first ? dot : w16_add(words[t][s], dot);
-        pin(words[t][s]);
+        const int8_t* q = x[t]->q + 4 * g;
+        dots[t][v] =
+            g == first ? dot<F::kSigned>(codes, q) : add_dot<F::kSigned>(dots[t][v], codes, q);
+        pin(dots[t][v]);
       }
     }
     STRATA_UNROLL
-    for (int s = 0; s < kPanelStrips; ++s) {
-      W16 factors = one;
-      if constexpr (!has_block_of_32(F::kShape)) {
+    for (int v = 0; v < kPanelVectors; ++v) {
+      Words factors{};
+      if constexpr (kScaled) {
         if constexpr (F::kPer16)
-          factors = first < 4 ? panel.groups[b].first.of[s] : panel.groups[b].second.of[s];
+          factors = first < 4 ? panel.groups[b].first.of[v] : panel.groups[b].second.of[v];
         else
-          factors = panel.groups[b].first.of[s];
+          factors = panel.groups[b].first.of[v];
       }
       STRATA_UNROLL
       for (int t = 0; t < kTokens; ++t) {
-        const I8 part = i8_pair_dot(words[t][s], factors);
-        sum[t][s] = first == 0 ? part : i8_add(sum[t][s], part);
+        const Ints part = scale_dots<kScaled>(dots[t][v], factors);
+        sum[t][v] = first == 0 ? part : i_add(sum[t][v], part);
       }
     }
   }
-  if constexpr (F::kTraits.bias != 0) {
+  if constexpr (F::kBias != 0) {
     STRATA_UNROLL
     for (int t = 0; t < kTokens; ++t) {
-      const W16 sums = w16_broadcast_pair(x[t]->sums);
+      const Words sums = w_broadcast_pair(x[t]->sums);
       STRATA_UNROLL
-      for (int s = 0; s < kPanelStrips; ++s) {
-        if constexpr (has_block_of_32(F::kShape))
-          sum[t][s] = i8_sub(sum[t][s], i8_pair_dot(sums, w16_set(F::kTraits.bias)));
-        else if constexpr (F::kPer16)
-          sum[t][s] = i8_sub(sum[t][s], i8_pair_dot(sums, panel.groups[b].biased.of[s]));
+      for (int v = 0; v < kPanelVectors; ++v) {
+        if constexpr (kScaled)
+          sum[t][v] = i_sub(sum[t][v], i_pair_dot(sums, panel.groups[b].biased.of[v]));
+        else
+          sum[t][v] = i_sub(sum[t][v], i_pair_dot(sums, w_set(F::kBias)));
       }
     }
   }
@@ -155,22 +155,22 @@ STRATA_SIMD void panel_dots(const Panel<F>& panel, int b,
 
 template <typename F, int kTokens>
 STRATA_SIMD void panel_tile_32(const Panel<F>& panel, int groups, const ActivationBlock* x,
-                               int64_t x_stride, F8 (&y)[kTokens][kPanelStrips]) {
+                               int64_t x_stride, Floats (&y)[kTokens][kPanelVectors]) {
   for (int b = 0; b < groups; ++b) {
     const ActivationBlock* block[kTokens];
     STRATA_UNROLL
     for (int t = 0; t < kTokens; ++t) block[t] = x + t * x_stride + b;
-    I8 sum[kTokens][kPanelStrips];
+    Ints sum[kTokens][kPanelVectors];
     panel_dots<F>(panel, b, block, sum);
     STRATA_UNROLL
     for (int t = 0; t < kTokens; ++t) {
-      const F8 scale = f8_broadcast(&block[t]->scale);
-      const F8 scaled_sum = f8_broadcast(&block[t]->scaled_sum);
+      const Floats scale = f_broadcast(&block[t]->scale);
+      const Floats scaled_sum = f_broadcast(&block[t]->scaled_sum);
       STRATA_UNROLL
-      for (int s = 0; s < kPanelStrips; ++s) {
+      for (int v = 0; v < kPanelVectors; ++v) {
         const PanelGroup<F>& w = panel.groups[b];
-        y[t][s] = f8_fma(w.d.of[s], f8_mul(f8_from_int(sum[t][s]), scale), y[t][s]);
-        if constexpr (F::kShape.has_m) y[t][s] = f8_fma(w.m.of[s], scaled_sum, y[t][s]);
+        y[t][v] = f_fma(w.d.of[v], f_mul(f_from_int(sum[t][v]), scale), y[t][v]);
+        if constexpr (F::kShape.has_m) y[t][v] = f_fma(w.m.of[v], scaled_sum, y[t][v]);
       }
     }
   }
@@ -178,41 +178,41 @@ STRATA_SIMD void panel_tile_32(const Panel<F>& panel, int groups, const Activati
 
 template <typename F, int kTokens>
 STRATA_SIMD void panel_tile_256(const Panel<F>& panel, int groups, const ActivationBlock* x,
-                                int64_t x_stride, F8 (&y)[kTokens][kPanelStrips]) {
+                                int64_t x_stride, Floats (&y)[kTokens][kPanelVectors]) {
   for (int first = 0; first < groups; first += 8) {
-    F8 sums[kTokens][kPanelStrips], offsets[kTokens][kPanelStrips];
+    Floats sums[kTokens][kPanelVectors], offsets[kTokens][kPanelVectors];
     STRATA_UNROLL
     for (int t = 0; t < kTokens; ++t) STRATA_UNROLL
-    for (int s = 0; s < kPanelStrips; ++s) sums[t][s] = offsets[t][s] = f8_zero();
+    for (int v = 0; v < kPanelVectors; ++v) sums[t][v] = offsets[t][v] = f_zero();
     for (int b = first; b < first + 8; ++b) {
       const ActivationBlock* block[kTokens];
       STRATA_UNROLL
       for (int t = 0; t < kTokens; ++t) block[t] = x + t * x_stride + b;
-      I8 sum[kTokens][kPanelStrips];
+      Ints sum[kTokens][kPanelVectors];
       panel_dots<F>(panel, b, block, sum);
       STRATA_UNROLL
       for (int t = 0; t < kTokens; ++t) {
-        const F8 scale = f8_broadcast(&block[t]->scale);
+        const Floats scale = f_broadcast(&block[t]->scale);
         STRATA_UNROLL
-        for (int s = 0; s < kPanelStrips; ++s) {
+        for (int v = 0; v < kPanelVectors; ++v) {
           const PanelGroup<F>& w = panel.groups[b];
-          sums[t][s] = f8_fma(f8_from_int(sum[t][s]), scale, sums[t][s]);
+          sums[t][v] = f_fma(f_from_int(sum[t][v]), scale, sums[t][v]);
           if constexpr (F::kShape.has_m && F::kPer16) {
-            const I8 o = i8_pair_dot(w16_broadcast_pair(block[t]->sums), w.pair_offsets.of[s]);
-            offsets[t][s] = f8_fma(f8_from_int(o), scale, offsets[t][s]);
+            const Ints o = i_pair_dot(w_broadcast_pair(block[t]->sums), w.pair_offsets.of[v]);
+            offsets[t][v] = f_fma(f_from_int(o), scale, offsets[t][v]);
           }
           if constexpr (F::kShape.has_m && !F::kPer16)
-            offsets[t][s] =
-                f8_fma(w.offsets.of[s], f8_broadcast(&block[t]->scaled_sum), offsets[t][s]);
+            offsets[t][v] =
+                f_fma(w.offsets.of[v], f_broadcast(&block[t]->scaled_sum), offsets[t][v]);
         }
       }
     }
     STRATA_UNROLL
     for (int t = 0; t < kTokens; ++t) STRATA_UNROLL
-    for (int s = 0; s < kPanelStrips; ++s) {
+    for (int v = 0; v < kPanelVectors; ++v) {
       const PanelBlock& w = panel.blocks[first / 8];
-      y[t][s] = f8_fma(w.d[s], sums[t][s], y[t][s]);
-      if constexpr (F::kShape.has_m) y[t][s] = f8_fnma(w.dmin[s], offsets[t][s], y[t][s]);
+      y[t][v] = f_fma(w.d[v], sums[t][v], y[t][v]);
+      if constexpr (F::kShape.has_m) y[t][v] = f_fnma(w.dmin[v], offsets[t][v], y[t][v]);
     }
   }
 }
@@ -220,38 +220,42 @@ STRATA_SIMD void panel_tile_256(const Panel<F>& panel, int groups, const Activat
 // Goes on with the sums of kTokens tokens.
 template <typename F, int kTokens>
 void panel_tile(const Panel<F>& panel, int groups, const ActivationBlock* x, int64_t x_stride,
-                F8 (*sums)[kPanelStrips]) {
-  F8 y[kTokens][kPanelStrips];  // of its own: what is stored through `sums` might be the panel's
+                Floats (*sums)[kPanelVectors]) {
+  Floats y[kTokens]
+          [kPanelVectors];  // of its own: what is stored through `sums` might be the panel's
   STRATA_UNROLL
   for (int t = 0; t < kTokens; ++t) STRATA_UNROLL
-  for (int s = 0; s < kPanelStrips; ++s) y[t][s] = sums[t][s];
+  for (int v = 0; v < kPanelVectors; ++v) y[t][v] = sums[t][v];
   if constexpr (has_block_of_32(F::kShape))
     panel_tile_32<F>(panel, groups, x, x_stride, y);
   else
     panel_tile_256<F>(panel, groups, x, x_stride, y);
   STRATA_UNROLL
   for (int t = 0; t < kTokens; ++t) STRATA_UNROLL
-  for (int s = 0; s < kPanelStrips; ++s) sums[t][s] = y[t][s];
+  for (int v = 0; v < kPanelVectors; ++v) sums[t][v] = y[t][v];
 }
 
-// Rows [row, row + 8 kPanelStrips) of tokens [token, token + tokens), tokens <= kPanelTokens.
+// Rows [row, row + kPanelVectors * kLanes) of tokens [token, token + tokens), tokens <=
+// kPanelTokens. Where there are no more rows the first are computed again, and not stored.
 template <typename F>
-void panel_rows(const MatmulArgs& a, const std::byte* strips, int64_t row, int64_t token,
-                int tokens) {
+void panel_rows(const MatmulArgs& a, int64_t row, int64_t token, int tokens) {
   constexpr int kUnit = has_block_of_32(F::kShape) ? 1 : 8;  // groups of a block
   constexpr int kBlockBytes = F::kHeaderBytes + kUnit * F::kCodeBytes;
+  Strips strips[kPanelVectors];
+  for (int v = 0; v < kPanelVectors; ++v)
+    strips[v] = strips_at(a, row + v * kLanes < a.rows ? row + v * kLanes : row);
   Panel<F> panel;
-  F8 y[kPanelTokens][kPanelStrips];
+  Floats y[kPanelTokens][kPanelVectors];
   for (int t = 0; t < tokens; ++t)
-    for (int s = 0; s < kPanelStrips; ++s) y[t][s] = f8_zero();
+    for (int v = 0; v < kPanelVectors; ++v) y[t][v] = f_zero();
   const int all = static_cast<int>(a.in / 32);
   // Pieces of about the same width.
   const int pieces = (all + kPanelGroups - 1) / kPanelGroups;
   const int piece = ((all + pieces - 1) / pieces + kUnit - 1) / kUnit * kUnit;
   for (int first = 0; first < all; first += piece) {
     const int groups = first + piece < all ? piece : all - first;
-    for (int s = 0; s < kPanelStrips; ++s)
-      unpack_strip<F>(strips + s * a.strip_bytes + first / kUnit * kBlockBytes, groups, s, panel);
+    for (int v = 0; v < kPanelVectors; ++v)
+      unpack_vector<F>(strips[v] + first / kUnit * kBlockBytes, groups, v, panel);
     const ActivationBlock* x = a.blocks + token * a.x_stride + first;
     constexpr int kTokens = panel_tile_tokens<F>();
     int t = 0;
@@ -259,7 +263,6 @@ void panel_rows(const MatmulArgs& a, const std::byte* strips, int64_t row, int64
       panel_tile<F, kTokens>(panel, groups, x + t * a.x_stride, a.x_stride, y + t);
     for (; t < tokens; ++t) panel_tile<F, 1>(panel, groups, x + t * a.x_stride, a.x_stride, y + t);
   }
-  for (int t = 0; t < tokens; ++t)
-    for (int s = 0; s < kPanelStrips; ++s)
-      store_results(a, y[t][s], row + s * kStripRows, token + t);
+  for (int v = 0; v < kPanelVectors && row + v * kLanes < a.rows; ++v)
+    for (int t = 0; t < tokens; ++t) store_results(a, y[t][v], row + v * kLanes, token + t);
 }

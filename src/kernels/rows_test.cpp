@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,9 +10,10 @@
 #include <vector>
 
 #include "base/cpu.h"
+#include "kernels/guarded_for_test.h"
 #include "kernels/kernel_table.h"
 #include "kernels/ref/rows.h"
-#include "support/isa_level_test.h"
+#include "support/tested_levels.h"
 
 namespace strata {
 namespace {
@@ -25,9 +27,9 @@ std::vector<float> values(int64_t n, uint32_t seed, float range = 3) {
 }
 
 // Every test runs for each level of this machine with operands that start off a vector boundary.
-class Rows : public IsaLevelTest {
+class Rows : public LevelTest {
  protected:
-  const RowKernels& kernels() const { return *kernel_table(GetParam()).rows; }
+  const RowKernels& kernels() const { return *level_kernels().rows; }
 };
 
 // A copy at an address that is 4 bytes past a 64-byte boundary, with canaries around.
@@ -200,6 +202,31 @@ TEST_P(Rows, SumExpOfAWholeVocabulary) {
   EXPECT_NEAR(kernels().sum_exp(x.data(), 10, 50'000), ref, (20 + 20) * kEps * ref);
 }
 
+// Operands that end or begin at a page that may not be touched.
+TEST_P(Rows, NothingPastTheOperandsIsTouched) {
+  const RowKernels& k = kernels();
+  for (const int64_t n : kSizes)
+    for (const Guard side : {Guard::before, Guard::after}) {
+      const Guarded x(values(n, 21), side), w(values(n, 22), side), y(n, side);
+      k.rms_norm(x.data(), w.data(), 1e-5f, n, y.data());
+      k.layer_norm(x.data(), w.data(), w.data(), 1e-5f, n, y.data());
+      k.add(x.data(), w.data(), n, y.data());
+      k.scale(x.data(), 2, n, y.data());
+      for (const auto* f : {&k.silu, &k.gelu_tanh, &k.gelu_erf, &k.relu}) {
+        f->plain(x.data(), n, y.data());
+        f->gated(x.data(), w.data(), n, y.data());
+      }
+      k.softmax(x.data(), n, y.data());
+      EXPECT_EQ(k.max_value(x.data(), n), *std::max_element(x.data(), x.data() + n));
+      EXPECT_GT(k.sum_exp(x.data(), 3, n), 0);
+      const Guarded head(values(2 * n, 23), side), turned(2 * n, side),
+          angles(values(2 * n, 24), side);
+      k.rope_halves(head.data(), x.data(), w.data(), n, turned.data());
+      k.rope_pairs(head.data(), angles.data(), angles.data(), 2 * n, turned.data());
+      EXPECT_TRUE(std::isfinite(turned.data()[2 * n - 1]));
+    }
+}
+
 // What a row gives does not depend on where it lies.
 TEST_P(Rows, AlignmentDoesNotChangeTheResult) {
   const std::vector<float> x = values(77, 14), w = values(77, 15);
@@ -210,8 +237,7 @@ TEST_P(Rows, AlignmentDoesNotChangeTheResult) {
   EXPECT_EQ(std::memcmp(plain.data(), y.data(), 77 * sizeof(float)), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, Rows, testing::Values(IsaLevel::scalar, IsaLevel::avx2),
-                         [](const auto& p) { return std::string(isa_level_name(p.param)); });
+INSTANTIATE_TEST_SUITE_P(Levels, Rows, testing::ValuesIn(tested_levels()), name_of_level);
 
 }  // namespace
 }  // namespace strata

@@ -1,14 +1,13 @@
 #pragma once
 
 // The register tile that f32 products and the attention of training share; included by ISA files
-// after their Vec.
+// after their Vec, by a header that has said how many vectors wide the tile is (kTileVecs).
 #include <cstdint>
 
 namespace strata {
 namespace {
 
 constexpr int kLanes = Vec::kLanes;
-constexpr int kTileVecs = 2;
 constexpr int kTileColumns = kTileVecs * kLanes;
 
 // Where element (r, k) of the left operand is.

@@ -39,8 +39,8 @@ inline constexpr int packed_stride(int head_size) { return packed_head(head_size
 // Which weights dropout keeps: key t of a row has bit t % 8 of byte t / 8.
 struct KeptWeights {
   const uint8_t* bits = nullptr;  // row i at bits + i stride; nullptr: all are kept
-  int64_t stride = 0;
-  float scale = 1;  // of what is kept: 1 / (1 - probability)
+  int64_t stride = 0;             // even: kernels read the bits of 16 keys at a time
+  float scale = 1;                // of what is kept: 1 / (1 - probability)
 };
 
 // One block of up to kForwardQueries queries of one head.

@@ -3,8 +3,15 @@
 // Bodies of train_attention.h's forward, once for all levels; included by
 // isa_<level>_train_attention.cpp after its Vec.
 #include "kernels/math.inl.h"
-#include "kernels/tile.inl.h"
 #include "kernels/train_attention.h"
+
+namespace strata {
+namespace {
+// Panels of at most 16 keys or dimensions, which packed_head() counts in.
+constexpr int kTileVecs = Vec::kLanes < 16 ? 2 : 1;
+}  // namespace
+}  // namespace strata
+#include "kernels/tile.inl.h"
 
 namespace strata {
 namespace {
@@ -74,31 +81,38 @@ inline Seen unite(Seen a, Seen b) {
 }
 
 // Scores s[0..width), of which only [seen.begin, seen.end) count, to weights 2^(s - m), 0 outside.
-// width is a multiple of kLanes.
 inline void weigh_chunk(float* s, Seen seen, int from, int to, float& m, float& l) {
   for (int t = from; t < seen.begin; ++t) s[t] = -__builtin_inff();
   for (int t = seen.end; t < to; ++t) s[t] = -__builtin_inff();
-  // Two accumulators each: the adder takes longer than a load.
-  Vec largest[2] = {broadcast(kNothing), broadcast(kNothing)};
-  for (int t = from; t < to; t += 2 * kLanes)
-    for (int j = 0; j < 2; ++j) largest[j] = max(largest[j], load(s + t + j * kLanes));
-  m = reduce_max(max(largest[0], largest[1]));
+  // An accumulator for each vector of a tile: the adder takes longer than a load.
+  Vec largest[kTileVecs], sum[kTileVecs];
+  for (int j = 0; j < kTileVecs; ++j) {
+    largest[j] = broadcast(kNothing);
+    sum[j] = zero();
+  }
+  for (int t = from; t < to; t += kTileColumns)
+    for (int j = 0; j < kTileVecs; ++j) largest[j] = max(largest[j], load(s + t + j * kLanes));
+  m = reduce_max(max(largest[0], largest[kTileVecs - 1]));
   const Vec shift = broadcast(m);
-  Vec sum[2] = {zero(), zero()};
-  for (int t = from; t < to; t += 2 * kLanes)
-    for (int j = 0; j < 2; ++j) {
+  for (int t = from; t < to; t += kTileColumns)
+    for (int j = 0; j < kTileVecs; ++j) {
       const Vec w = exp2_negative(sub(load(s + t + j * kLanes), shift));
       store(s + t + j * kLanes, w);
       sum[j] = add(sum[j], w);
     }
-  l = reduce_add(add(sum[0], sum[1]));
+  l = reduce_add(kTileVecs == 1 ? sum[0] : add(sum[0], sum[kTileVecs - 1]));
+}
+
+// Bits t .. t + kLanes of a row, from bit 0 on; t is a multiple of kLanes.
+inline uint32_t lane_bits(const uint8_t* bits, int t) {
+  if constexpr (kLanes == 16) return bits[t / 8] | static_cast<uint32_t>(bits[t / 8 + 1]) << 8;
+  return static_cast<uint32_t>(bits[t / 8]) >> (t % 8);
 }
 
 // Weights [from, to) of a row whose first key has bit 0 of *bits; what is not kept becomes 0.
 inline void drop_weights(float* weights, const uint8_t* bits, int from, int to) {
   for (int t = from; t < to; t += kLanes)
-    store(weights + t,
-          keep_lanes(load(weights + t), static_cast<uint32_t>(bits[t / 8]) >> (t % 8)));
+    store(weights + t, keep_lanes(load(weights + t), lane_bits(bits, t)));
 }
 
 // The memory of one block, all in the caller's scratch.

@@ -64,8 +64,7 @@ inline void weigh_row(float* s, float* ds, Seen seen, float max, float inverse_s
       store(s + t, p);
       store(ds + t, mul(p, sub(load(ds + t), d)));
     } else {
-      const Vec mask =
-          keep_lanes(broadcast(kept.scale), static_cast<uint32_t>(kept.bits[t / 8]) >> (t % 8));
+      const Vec mask = keep_lanes(broadcast(kept.scale), lane_bits(kept.bits, t));
       store(s + t, mul(p, mask));
       store(ds + t, mul(p, sub(mul(load(ds + t), mask), d)));
     }

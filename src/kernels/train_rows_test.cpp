@@ -14,7 +14,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/ref/rows.h"
 #include "kernels/ref/train_rows.h"
-#include "support/isa_level_test.h"
+#include "support/tested_levels.h"
 
 namespace strata {
 namespace {
@@ -23,9 +23,9 @@ constexpr double kEps = 0x1p-24;
 constexpr int64_t kSizes[] = {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 255, 257, 576};
 constexpr Guard kSides[] = {Guard::before, Guard::after};
 
-class TrainRows : public IsaLevelTest {
+class TrainRows : public LevelTest {
  protected:
-  const TrainRowKernels& kernels() const { return *kernel_table(GetParam()).train_rows; }
+  const TrainRowKernels& kernels() const { return *level_kernels().train_rows; }
 };
 
 std::vector<double> doubles(int64_t n) { return std::vector<double>(static_cast<size_t>(n)); }
@@ -123,7 +123,7 @@ TEST_P(TrainRows, ActivationGradientsAgreeWithTheirTwins) {
 }
 
 TEST_P(TrainRows, RopeBackwardTurnsBack) {
-  const RowKernels& rows = *kernel_table(GetParam()).rows;
+  const RowKernels& rows = *level_kernels().rows;
   for (const int64_t size : {1, 3, 4, 8, 9, 33})
     for (const Guard side : kSides) {
       std::vector<float> c, s, c2, s2;
@@ -240,8 +240,7 @@ TEST_P(TrainRows, TopKAgreesWithSorting) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, TrainRows, testing::Values(IsaLevel::scalar, IsaLevel::avx2),
-                         [](const auto& p) { return std::string(isa_level_name(p.param)); });
+INSTANTIATE_TEST_SUITE_P(Levels, TrainRows, testing::ValuesIn(tested_levels()), name_of_level);
 
 }  // namespace
 }  // namespace strata

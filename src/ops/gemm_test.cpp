@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "kernels/guarded_for_test.h"
 #include "numeric/half.h"
-#include "support/isa_level_test.h"
+#include "support/tested_levels.h"
 
 namespace strata {
 namespace {
@@ -72,9 +72,9 @@ void multiply(Form form, const Tensor& a, const Tensor& b, const Tensor& c,
   if (form == Form::tn) gemm_tn(a, b, c, options, workspace, context);
 }
 
-class Gemm : public IsaLevelTest {
+class Gemm : public LevelTest {
  protected:
-  OpContext context(ThreadPool& pool) const { return {&kernel_table(GetParam()), &pool}; }
+  OpContext context(ThreadPool& pool) const { return {&level_kernels(), &pool}; }
 };
 
 constexpr Form kForms[] = {Form::nn, Form::nt, Form::tn};
@@ -238,8 +238,7 @@ TEST_P(Gemm, RefusesWhatDoesNotFit) {
             "gemm_nn: bias and accumulate exclude each other");
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, Gemm, testing::Values(IsaLevel::scalar, IsaLevel::avx2),
-                         [](const auto& p) { return std::string(isa_level_name(p.param)); });
+INSTANTIATE_TEST_SUITE_P(Levels, Gemm, testing::ValuesIn(tested_levels()), name_of_level);
 
 }  // namespace
 }  // namespace strata

@@ -11,6 +11,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "ops/random_matrix_for_test.h"
+#include "support/tested_levels.h"
 
 namespace strata {
 namespace {
@@ -39,6 +40,8 @@ std::vector<Case> cases() {
     for (int64_t tokens : {1, 2, 3, 5, 8, 17, 33}) list.push_back({type, tokens, 40, 2 * unit});
     for (int64_t out : {1, 7, 8, 9, 15, 16, 17, 25, 33, 40}) list.push_back({type, 5, out, unit});
     for (int64_t out : {39, 71}) list.push_back({type, 1, out, unit});
+    // Panels that lack strips: vectors hold one strip or two, panels two vectors.
+    for (int64_t out : {8, 17, 24, 31, 57, 64}) list.push_back({type, 13, out, unit});
     if (block == 1)
       for (int64_t in : {1, 7, 31, 32, 129}) list.push_back({type, 6, 19, in});
     if (block == 32)
@@ -46,6 +49,8 @@ std::vector<Case> cases() {
     if (block != 1) {
       list.push_back({type, 4, 16, unit, TestCodes::largest});
       list.push_back({type, 4, 16, unit, TestCodes::smallest});
+      list.push_back({type, 14, 24, unit, TestCodes::largest});
+      list.push_back({type, 14, 24, unit, TestCodes::smallest});
     }
   }
   return list;
@@ -90,9 +95,9 @@ struct Result {
   std::vector<ActivationBlock> blocks;
 };
 
-Result run(const PackedMatrix& w, const Tensor& x, const float* bias, IsaLevel level,
+Result run(const PackedMatrix& w, const Tensor& x, const float* bias, const KernelTable& kernels,
            ThreadPool& pool, bool residual = false) {
-  const OpContext context{&kernel_table(level), &pool};
+  const OpContext context{&kernels, &pool};
   Arena arena;
   LinearInput input;
   input.x = x;
@@ -124,15 +129,12 @@ std::vector<uint32_t> bits(const std::vector<float>& values) {
   return out;
 }
 
-class LinearLevels : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override {
-    bool usable = false;
-    for (IsaLevel l : available_isa_levels(detect_cpu_features())) usable |= l == level();
-    if (!usable) GTEST_SKIP() << "this machine has no " << isa_level_name(level());
-  }
-  IsaLevel level() const { return static_cast<IsaLevel>(GetParam()); }
-};
+double round_to_bf16(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
+}
+
+class LinearLevels : public LevelTest {};
 
 // Against f64 on what decode_elements (held to the gguf package) gives, within the bound of
 // linear.h: a chain of at most in / 16 + 8 roundings, each of a part of sum |x| (|code part of w| +
@@ -144,7 +146,7 @@ TEST_P(LinearLevels, ValuesAgreeWithDoublePrecision) {
     const PackedMatrix w(m.source(), pool);
     const Activations x = make_activations(c, 12);
     const std::vector<float> bias = make_bias(c.out);
-    const Result got = run(w, x.tensor, bias.data(), level(), pool);
+    const Result got = run(w, x.tensor, bias.data(), level_kernels(), pool);
     const double roundings = static_cast<double>(w.quantised() ? c.in / 16 + 16 : c.in + 2);
     std::vector<float> row(c.in);
     for (int64_t r = 0; r < c.out; ++r) {
@@ -155,6 +157,8 @@ TEST_P(LinearLevels, ValuesAgreeWithDoublePrecision) {
         double sum = 0, size = 0;
         for (int64_t k = 0; k < c.in; ++k) {
           double value = x.values[t * c.in + k];
+          if (c.type == TensorType::bf16 && level_kernels().matmul->bf16_activations)
+            value = round_to_bf16(x.values[t * c.in + k]);
           if (w.quantised()) {
             const ActivationBlock& b = got.blocks[t * (c.in / 32) + k / 32];
             value = static_cast<double>(b.q[k % 32]) * double{b.scale};
@@ -182,12 +186,13 @@ TEST_P(LinearLevels, ARowDoesNotDependOnTheBatchOrTheThreads) {
     const TestMatrix m = make_test_matrix(type, c.out, c.in, 21);
     const PackedMatrix w(m.source(), two);
     const Activations x = make_activations(c, 22);
-    const std::vector<uint32_t> whole = bits(run(w, x.tensor, nullptr, level(), one).y);
-    EXPECT_EQ(bits(run(w, x.tensor, nullptr, level(), two).y), whole) << describe(c);
-    EXPECT_EQ(bits(run(w, x.tensor, nullptr, level(), five).y), whole) << describe(c);
+    const std::vector<uint32_t> whole = bits(run(w, x.tensor, nullptr, level_kernels(), one).y);
+    EXPECT_EQ(bits(run(w, x.tensor, nullptr, level_kernels(), two).y), whole) << describe(c);
+    EXPECT_EQ(bits(run(w, x.tensor, nullptr, level_kernels(), five).y), whole) << describe(c);
     for (int64_t count = 1; count <= 37; ++count) {
       const int64_t first = (count * 7) % (38 - count);
-      const auto part = bits(run(w, rows_of(x.tensor, first, count), nullptr, level(), two).y);
+      const auto part =
+          bits(run(w, rows_of(x.tensor, first, count), nullptr, level_kernels(), two).y);
       ASSERT_EQ(part, std::vector<uint32_t>(whole.begin() + first * c.out,
                                             whole.begin() + (first + count) * c.out))
           << describe(c) << " rows " << first << "+" << count;
@@ -202,9 +207,9 @@ TEST_P(LinearLevels, PanelsDoNotShow) {
   const TestMatrix m = make_test_matrix(c.type, c.out, c.in, 31);
   const PackedMatrix w(m.source(), pool);
   const Activations x = make_activations(c, 32);
-  const std::vector<uint32_t> whole = bits(run(w, x.tensor, nullptr, level(), pool).y);
+  const std::vector<uint32_t> whole = bits(run(w, x.tensor, nullptr, level_kernels(), pool).y);
   for (int64_t t = 0; t < c.tokens; ++t) {
-    const auto alone = bits(run(w, rows_of(x.tensor, t, 1), nullptr, level(), pool).y);
+    const auto alone = bits(run(w, rows_of(x.tensor, t, 1), nullptr, level_kernels(), pool).y);
     ASSERT_EQ(alone,
               std::vector<uint32_t>(whole.begin() + t * c.out, whole.begin() + (t + 1) * c.out))
         << "token " << t;
@@ -215,7 +220,7 @@ TEST_P(LinearLevels, SeveralPartsAreEachAsAlone) {
   ThreadPool pool(2);
   const Case c{TensorType::q4_k, 3, 64, 256};
   const Activations x = make_activations(c, 42);
-  const OpContext context{&kernel_table(level()), &pool};
+  const OpContext context{&level_kernels(), &pool};
   Arena arena;
   const LinearInput input{x.tensor, quantize_rows(x.tensor, arena, context), {}};
   const TensorType types[] = {TensorType::q4_k, TensorType::q6_k, TensorType::f16,
@@ -229,7 +234,7 @@ TEST_P(LinearLevels, SeveralPartsAreEachAsAlone) {
     parts.push_back({&w, nullptr, arena.tensor(DType::f32, c.tokens, w.out())});
   linear(parts, input, context);
   for (const LinearPart& part : parts) {
-    const Result alone = run(*part.weight, x.tensor, nullptr, level(), pool);
+    const Result alone = run(*part.weight, x.tensor, nullptr, level_kernels(), pool);
     for (int64_t t = 0; t < c.tokens; ++t)
       for (int64_t r = 0; r < part.weight->out(); ++r)
         ASSERT_EQ(part.y.row<float>(t)[r], alone.y[t * part.weight->out() + r]);
@@ -248,7 +253,7 @@ TEST_P(LinearLevels, TheResidualMakesActivationsNearlyExact) {
     const PackedMatrix w(m.source(), one);
     const Activations x = make_activations(c, 56);
     const std::vector<float> bias = make_bias(c.out);
-    const Result got = run(w, x.tensor, bias.data(), level(), three, true);
+    const Result got = run(w, x.tensor, bias.data(), level_kernels(), three, true);
     std::vector<float> row(c.in);
     for (int64_t r = 0; r < c.out; ++r) {
       decode_elements(type, m.row(r), row.data(), c.in);
@@ -269,7 +274,7 @@ TEST_P(LinearLevels, TheResidualMakesActivationsNearlyExact) {
             << describe(c) << " token " << t << " row " << r;
       }
     }
-    const Result serial = run(w, rows_of(x.tensor, 4, 1), bias.data(), level(), one, true);
+    const Result serial = run(w, rows_of(x.tensor, 4, 1), bias.data(), level_kernels(), one, true);
     EXPECT_EQ(bits(serial.y), bits({got.y.begin() + 4 * c.out, got.y.begin() + 5 * c.out}))
         << describe(c);
   }
@@ -282,25 +287,24 @@ TEST_P(LinearLevels, ANaNStaysInItsRow) {
   for (float bad : {NAN, INFINITY, -INFINITY}) {
     Activations x = make_activations(c, 52);
     x.values[64 + 40] = bad;
-    const Result got = run(w, x.tensor, nullptr, level(), pool);
+    const Result got = run(w, x.tensor, nullptr, level_kernels(), pool);
     for (int i = 0; i < 24; ++i) EXPECT_EQ(std::isnan(got.y[i]), i / 8 == 1) << i;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, LinearLevels, testing::Range(0, kIsaLevelCount),
-                         [](const auto& test) {
-                           return std::string(isa_level_name(static_cast<IsaLevel>(test.param)));
-                         });
+INSTANTIATE_TEST_SUITE_P(Isa, LinearLevels, testing::ValuesIn(tested_levels()), name_of_level);
 
 TEST(Linear, AllLevelsGiveTheSameBits) {
   ThreadPool pool(2);
   for (const Case& c : cases()) {
     const PackedMatrix w(make_test_matrix(c.type, c.out, c.in, 61, c.codes).source(), pool);
     const Activations x = make_activations(c, 62);
-    const auto scalar = bits(run(w, x.tensor, nullptr, IsaLevel::scalar, pool).y);
-    for (IsaLevel level : available_isa_levels(detect_cpu_features()))
-      ASSERT_EQ(bits(run(w, x.tensor, nullptr, level, pool).y), scalar)
-          << describe(c) << " " << isa_level_name(level);
+    const auto scalar = bits(run(w, x.tensor, nullptr, kernel_table(IsaLevel::scalar), pool).y);
+    for (const TestedLevel& level : usable_levels()) {
+      if (c.type == TensorType::bf16 && level.kernels->matmul->bf16_activations) continue;
+      ASSERT_EQ(bits(run(w, x.tensor, nullptr, *level.kernels, pool).y), scalar)
+          << describe(c) << " " << level.name;
+    }
   }
 }
 

@@ -14,7 +14,7 @@
 #include "kernels/guarded_for_test.h"
 #include "kernels/ref/train_attention.h"
 #include "kernels/train_attention.h"
-#include "support/isa_level_test.h"
+#include "support/tested_levels.h"
 
 namespace strata {
 namespace {
@@ -147,9 +147,9 @@ void expect_agreement(const Case& c, const std::string& what) {
   }
 }
 
-class TrainAttention : public IsaLevelTest {
+class TrainAttention : public LevelTest {
  protected:
-  OpContext context(ThreadPool& pool) const { return {&kernel_table(GetParam()), &pool}; }
+  OpContext context(ThreadPool& pool) const { return {&level_kernels(), &pool}; }
 };
 
 std::vector<AttentionSequence> self(std::vector<int64_t> lengths) {
@@ -366,8 +366,7 @@ TEST_P(TrainAttention, RefusesWhatDoesNotFit) {
   EXPECT_EQ(message(c), "attention_forward: a sequence has queries [0, 10), q has 9 rows");
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, TrainAttention, testing::Values(IsaLevel::scalar, IsaLevel::avx2),
-                         [](const auto& p) { return std::string(isa_level_name(p.param)); });
+INSTANTIATE_TEST_SUITE_P(Levels, TrainAttention, testing::ValuesIn(tested_levels()), name_of_level);
 
 }  // namespace
 }  // namespace strata

@@ -22,7 +22,7 @@
 #include "ops/norm.h"
 #include "ops/rope.h"
 #include "ops/train_attention.h"
-#include "support/isa_level_test.h"
+#include "support/tested_levels.h"
 
 namespace strata {
 namespace {
@@ -71,19 +71,19 @@ class Golden {
 // A few roundings in sums of some tens of terms, relative to the largest result.
 constexpr double kTolerance = 4e-6;
 
-class TrainOps : public IsaLevelTest {
+class TrainOps : public LevelTest {
  protected:
   // Runs `work`, which fills `out`, with one and three threads: all bits must agree.
   void run(const std::vector<Matrix*>& out, const std::function<void(const OpContext&)>& work) {
     std::vector<std::vector<float>> before, first;
     for (Matrix* m : out) before.push_back(m->data);
     ThreadPool one(1), three(3);
-    work({&kernel_table(GetParam()), &one});
+    work({&level_kernels(), &one});
     for (size_t i = 0; i < out.size(); ++i) {
       first.push_back(out[i]->data);
       out[i]->data = before[i];
     }
-    work({&kernel_table(GetParam()), &three});
+    work({&level_kernels(), &three});
     for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i]->data, first[i]) << "result " << i;
   }
   Workspace workspace_;
@@ -160,7 +160,7 @@ TEST_P(TrainOps, CrossEntropyOfAHead) {
 // memory does not grow with the rows.
 TEST_P(TrainOps, CrossEntropyChunksChangeNothing) {
   ThreadPool pool(2);
-  const OpContext context{&kernel_table(GetParam()), &pool};
+  const OpContext context{&level_kernels(), &pool};
   const int64_t N = 200, D = 3, V = 200'000;
   Matrix x(N, D, 8), w(V, D, 9), d_x(N, D), one(1, D);
   std::vector<int32_t> targets;
@@ -294,9 +294,9 @@ TEST_P(TrainOps, NormOfAllGradients) {
   for (const float x : b) wanted += double{x} * double{x};
   ThreadPool one(1), three(3);
   const std::vector<std::span<const float>> tensors = {a, {}, b};
-  const double sum = sum_of_squares(tensors, {&kernel_table(GetParam()), &one});
+  const double sum = sum_of_squares(tensors, {&level_kernels(), &one});
   EXPECT_NEAR(sum, wanted, 1e-6 * wanted);
-  EXPECT_EQ(sum_of_squares(tensors, {&kernel_table(GetParam()), &three}), sum);
+  EXPECT_EQ(sum_of_squares(tensors, {&level_kernels(), &three}), sum);
   EXPECT_EQ(clip_factor(4, 1), 0.25f);
   EXPECT_EQ(clip_factor(0.5, 1), 1.0f);
   EXPECT_EQ(clip_factor(4, 0), 1.0f);
@@ -305,7 +305,7 @@ TEST_P(TrainOps, NormOfAllGradients) {
 
 TEST_P(TrainOps, RefusesWhatDoesNotFit) {
   ThreadPool pool(1);
-  const OpContext context{&kernel_table(GetParam()), &pool};
+  const OpContext context{&level_kernels(), &pool};
   Matrix x(2, 4), wrong(2, 5);
   const std::vector<int32_t> bad = {1, 9};
   const auto message = [&](const std::function<void()>& work) -> std::string {
@@ -342,8 +342,7 @@ TEST_P(TrainOps, RefusesWhatDoesNotFit) {
             "rope: row 1 has position 9, there are angles for 2");
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, TrainOps, testing::Values(IsaLevel::scalar, IsaLevel::avx2),
-                         [](const auto& p) { return std::string(isa_level_name(p.param)); });
+INSTANTIATE_TEST_SUITE_P(Levels, TrainOps, testing::ValuesIn(tested_levels()), name_of_level);
 
 }  // namespace
 }  // namespace strata

@@ -18,12 +18,6 @@ inline void need_isa_level(IsaLevel level) {
     GTEST_SKIP() << "this machine lacks " << isa_level_name(level);
 }
 
-// A test that runs for each instruction-set level.
-class IsaLevelTest : public ::testing::TestWithParam<IsaLevel> {
- protected:
-  void SetUp() override { need_isa_level(GetParam()); }
-};
-
 // Deterministic values of both signs in (-range, range), none alike nearby.
 inline std::vector<float> test_values(int64_t n, uint32_t seed, float range = 1) {
   std::vector<float> v(static_cast<size_t>(n));

@@ -95,6 +95,23 @@ def symbols_of(tmp_path, source):
     return load("check_isa_symbols").findings_of(listed.stdout, built.name)
 
 
+@pytest.mark.parametrize("name, code, count", [
+    ("isa_avx2_matmul.cpp.o", "  0:\tvpmaddubsw %ymm1,%ymm2,%ymm3\n", 0),
+    ("isa_avx2_matmul.cpp.o", "  0:\tvaddps %ymm1,%ymm2,%ymm3\n", 1),                       # not what it is for
+    ("isa_avx2_matmul.cpp.o", "  0:\tvpmaddubsw %ymm1,%ymm2,%ymm3\n  6:\tvaddps %ymm17,%ymm2,%ymm3\n", 1),
+    ("isa_avx2_rows.cpp.o", "  0:\tvaddps %ymm1,%ymm2,%ymm3{%k1}\n", 1),
+    ("isa_avx_vnni_matmul.cpp.o", "  0:\t{vex} vpdpbusd %ymm1,%ymm2,%ymm3\n", 0),
+    ("isa_avx512_matmul.cpp.o", "  0:\tvpmaddubsw %zmm1,%zmm2,%zmm3\n  6:\tvpdpbusd %zmm1,%zmm2,%zmm3\n", 1),
+    ("isa_avx512_vnni_matmul.cpp.o", "  0:\tvpdpbusd %zmm1,%zmm2,%zmm3\n", 0),
+    ("isa_avx512_vnni_matmul.cpp.o", "  0:\tvpdpbusd %ymm1,%ymm2,%ymm3\n", 1),
+    ("isa_scalar_rows.cpp.o", "  0:\taddps  %xmm1,%xmm2\n", 0),
+    ("isa_scalar_rows.cpp.o", "  0:\tvaddps %xmm1,%xmm2,%xmm3\n", 1),
+    ("isa_sse9_rows.cpp.o", "", 1),
+])
+def test_isa_instructions(name, code, count):
+    assert len(load("check_isa_symbols").instruction_findings(code, name)) == count
+
+
 def test_isa_symbols(tmp_path):
     hidden = "namespace { float twice(float x) { return 2 * x; } }\n"
     table = "extern float (*const avx2_kernel_table[1])(float);\nfloat (*const avx2_kernel_table[1])(float) = {twice};\n"

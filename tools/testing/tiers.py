@@ -58,13 +58,15 @@ def tsan(report):
 
 
 # Instruction-set levels and the processor flags (/proc/cpuinfo) each needs.
+AVX2 = ("avx2", "fma", "f16c")
+AVX512 = (*AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 ISA_LEVELS = {
     "scalar": (),
-    "avx2": ("avx2", "fma", "f16c"),
-    "avx_vnni": ("avx2", "avx_vnni"),
-    "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl"),
-    "avx512_vnni": ("avx512f", "avx512bw", "avx512vl", "avx512_vnni"),
-    "avx512_bf16": ("avx512f", "avx512bw", "avx512vl", "avx512_bf16"),
+    "avx2": AVX2,
+    "avx_vnni": (*AVX2, "avx_vnni"),
+    "avx512": AVX512,
+    "avx512_vnni": (*AVX512, "avx512_vnni"),
+    "avx512_bf16": (*AVX512, "avx512_vnni", "avx512_bf16"),
 }
 
 

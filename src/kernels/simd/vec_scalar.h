@@ -3,23 +3,28 @@
 #include <cstdint>
 #include <cstring>
 
-// Vec for the baseline: four lanes in the compiler's own vector type, no intrinsics, no fused
+// The lanes of a Vec: 4, or 16 where tests stand in for the levels of 512 bits.
+#ifndef STRATA_SCALAR_LANES
+#define STRATA_SCALAR_LANES 4
+#endif
+
+// Vec for the baseline: lanes in the compiler's own vector type, no intrinsics, no fused
 // multiply-add. Kernels (*.inl.h) are written over the names below; vec_avx2.h has the same ones.
 // Everything here is internal to the ISA file that includes it: the linker must not share a copy
 // compiled for one level with another.
 namespace strata {
 namespace {
 
-typedef float Lanes __attribute__((vector_size(16)));
-typedef uint32_t LaneBits __attribute__((vector_size(16)));
-typedef int32_t LaneMask __attribute__((vector_size(16)));  // all ones or zero
+typedef float Lanes __attribute__((vector_size(4 * STRATA_SCALAR_LANES)));
+typedef uint32_t LaneBits __attribute__((vector_size(4 * STRATA_SCALAR_LANES)));
+typedef int32_t LaneMask __attribute__((vector_size(4 * STRATA_SCALAR_LANES)));  // all ones or zero
 
 struct Vec {
-  static constexpr int kLanes = 4;
+  static constexpr int kLanes = STRATA_SCALAR_LANES;
   Lanes v;
 };
 
-inline Vec broadcast(float x) { return {Lanes{x, x, x, x}}; }
+inline Vec broadcast(float x) { return {x - Lanes{}}; }
 inline Vec zero() { return broadcast(0.0f); }
 inline Vec load(const float* p) {
   Vec r;
@@ -56,7 +61,9 @@ inline Vec if_less(Vec a, Vec b, Vec yes, Vec no) { return select(a.v < b.v, yes
 // Whether a < b in any lane.
 inline bool any_less(Vec a, Vec b) {
   const LaneMask less = a.v < b.v;
-  return (less[0] | less[1] | less[2] | less[3]) != 0;
+  int32_t any = 0;
+  for (int i = 0; i < Vec::kLanes; ++i) any |= less[i];
+  return any != 0;
 }
 // Lane i of a where bit i of `bits` is set, else 0.
 inline Vec keep_lanes(Vec a, uint32_t bits) {
@@ -74,8 +81,12 @@ inline Vec scale_by_power(Vec x, Vec biased) {
   const Vec power = {(Lanes)(((LaneBits)biased.v << 23) + 0x3f800000u)};
   return mul(x, power);
 }
-// (x1, x0, x3, x2).
-inline Vec swap_pairs(Vec a) { return {Lanes{a.v[1], a.v[0], a.v[3], a.v[2]}}; }
+// (x1, x0, x3, x2, ..).
+inline Vec swap_pairs(Vec a) {
+  Vec r = a;
+  for (int i = 0; i < Vec::kLanes; ++i) r.v[i] = a.v[i ^ 1];
+  return r;
+}
 
 // Lane j of square[i] and lane i of square[j] change places.
 inline void transpose(Vec (&square)[Vec::kLanes]) {
@@ -87,11 +98,16 @@ inline void transpose(Vec (&square)[Vec::kLanes]) {
     }
 }
 
-inline float reduce_add(Vec a) { return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]); }
+// The upper half joins the lower until one lane is left.
+inline float reduce_add(Vec a) {
+  for (int half = Vec::kLanes / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) a.v[i] += a.v[i + half];
+  return a.v[0];
+}
 inline float reduce_max(Vec a) {
-  const float x = a.v[0] > a.v[2] ? a.v[0] : a.v[2];
-  const float y = a.v[1] > a.v[3] ? a.v[1] : a.v[3];
-  return x > y ? x : y;
+  for (int half = Vec::kLanes / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) a.v[i] = a.v[i] > a.v[i + half] ? a.v[i] : a.v[i + half];
+  return a.v[0];
 }
 inline float first_lane(Vec a) { return a.v[0]; }
 

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+// Vec for AVX-512 F, BW, DQ and VL: sixteen lanes. The contract of each name is in vec_scalar.h.
+namespace strata {
+namespace {
+
+struct Vec {
+  static constexpr int kLanes = 16;
+  __m512 v;
+};
+
+inline Vec broadcast(float x) { return {_mm512_set1_ps(x)}; }
+inline Vec zero() { return {_mm512_setzero_ps()}; }
+inline Vec load(const float* p) { return {_mm512_loadu_ps(p)}; }
+inline void store(float* p, Vec a) { _mm512_storeu_ps(p, a.v); }
+
+// Bit i for each lane i below n, 0 <= n <= 16.
+inline __mmask16 first_lanes(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
+inline Vec load_partial(const float* p, int n) {
+  return {_mm512_maskz_loadu_ps(first_lanes(n), p)};
+}
+inline void store_partial(float* p, Vec a, int n) { _mm512_mask_storeu_ps(p, first_lanes(n), a.v); }
+
+inline Vec add(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline Vec sub(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline Vec mul(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline Vec div(Vec a, Vec b) { return {_mm512_div_ps(a.v, b.v)}; }
+inline Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+inline Vec fnma(Vec a, Vec b, Vec c) { return {_mm512_fnmadd_ps(a.v, b.v, c.v)}; }
+
+inline Vec max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }
+inline Vec min(Vec a, Vec b) { return {_mm512_min_ps(a.v, b.v)}; }
+inline __mmask16 less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ); }
+inline Vec if_less(Vec a, Vec b, Vec yes, Vec no) {
+  return {_mm512_mask_blend_ps(less(a, b), no.v, yes.v)};
+}
+inline bool any_less(Vec a, Vec b) { return less(a, b) != 0; }
+inline Vec keep_lanes(Vec a, uint32_t bits) {
+  return {_mm512_maskz_mov_ps(static_cast<__mmask16>(bits), a.v)};
+}
+inline Vec abs(Vec a) { return {_mm512_andnot_ps(_mm512_set1_ps(-0.0f), a.v)}; }
+inline Vec square_root(Vec a) { return {_mm512_sqrt_ps(a.v)}; }
+inline Vec scale_by_power(Vec x, Vec biased) {
+  const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(biased.v), 23);
+  const __m512i power = _mm512_add_epi32(exponent, _mm512_set1_epi32(0x3f800000));
+  return {_mm512_mul_ps(x.v, _mm512_castsi512_ps(power))};
+}
+inline Vec swap_pairs(Vec a) { return {_mm512_permute_ps(a.v, 0xb1)}; }
+
+inline void transpose(Vec (&square)[16]) {
+  // 4 x 4 within the quarters: pairs of rows, then pairs of pairs. Quarter q of t[4 i + c] is then
+  // column 4 q + c of rows 4 i .. 4 i + 3.
+  __m512 t[16], u[16];
+  for (int i = 0; i < 16; i += 2) {
+    u[i] = _mm512_unpacklo_ps(square[i].v, square[i + 1].v);
+    u[i + 1] = _mm512_unpackhi_ps(square[i].v, square[i + 1].v);
+  }
+  for (int i = 0; i < 16; i += 4)
+    for (int j = 0; j < 2; ++j) {
+      t[i + 2 * j] = _mm512_shuffle_ps(u[i + j], u[i + j + 2], 0x44);
+      t[i + 2 * j + 1] = _mm512_shuffle_ps(u[i + j], u[i + j + 2], 0xee);
+    }
+  // Then the 4 x 4 quarters of t[c], t[c + 4], t[c + 8], t[c + 12].
+  for (int c = 0; c < 4; ++c) {
+    const __m512 low_even = _mm512_shuffle_f32x4(t[c], t[c + 4], 0x88);  // quarters 0 2 of each
+    const __m512 low_odd = _mm512_shuffle_f32x4(t[c], t[c + 4], 0xdd);   // quarters 1 3
+    const __m512 high_even = _mm512_shuffle_f32x4(t[c + 8], t[c + 12], 0x88);
+    const __m512 high_odd = _mm512_shuffle_f32x4(t[c + 8], t[c + 12], 0xdd);
+    square[c].v = _mm512_shuffle_f32x4(low_even, high_even, 0x88);
+    square[c + 4].v = _mm512_shuffle_f32x4(low_odd, high_odd, 0x88);
+    square[c + 8].v = _mm512_shuffle_f32x4(low_even, high_even, 0xdd);
+    square[c + 12].v = _mm512_shuffle_f32x4(low_odd, high_odd, 0xdd);
+  }
+}
+
+inline float reduce_add(Vec a) {
+  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  __m128 x = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+  x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+  return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
+}
+inline float reduce_max(Vec a) {
+  const __m256 half = _mm256_max_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  __m128 x = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+  x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+  return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
+}
+inline float first_lane(Vec a) { return _mm512_cvtss_f32(a.v); }
+
+struct F32 {
+  float value;
+};
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
+
+inline Vec load_as_float(const F32* p) { return {_mm512_loadu_ps(&p->value)}; }
+inline Vec load_as_float(const F16* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+inline Vec load_as_float(const BF16* p) {
+  const __m512i wide =
+      _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
+
+inline float to_float(F32 x) { return x.value; }
+inline float to_float(F16 x) { return _cvtsh_ss(x.bits); }
+inline float to_float(BF16 x) {
+  const uint32_t bits = uint32_t{x.bits} << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+inline void from_float(float x, F32& out) { out.value = x; }
+inline void from_float(float x, F16& out) {
+  out.bits = static_cast<uint16_t>(
+      _mm_extract_epi16(_mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT), 0));
+}
+inline void from_float(float x, BF16& out) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+  out.bits = static_cast<uint16_t>((nan ? bits | 0x400000u : rounded) >> 16);
+}
+
+}  // namespace
+}  // namespace strata
