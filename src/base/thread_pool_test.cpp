@@ -161,6 +161,34 @@ TEST(ThreadPool, WaitingCostsNoCpuTime) {
   }
 }
 
+// CPU seconds of `calls` calls that share a millisecond or so of work among all threads.
+double shared_work_seconds(int threads, int calls) {
+  ThreadPool pool(threads);
+  std::atomic<uint32_t> kept = 0;
+  const double before = process_cpu_seconds();
+  for (int call = 0; call < calls; ++call)
+    pool.run([&](int index) {
+      auto state = static_cast<uint32_t>(index);
+      for (int i = 0; i < 1'000'000 / threads; ++i) state = state * 1664525u + 1013904223u;
+      kept += state;
+    });
+  return process_cpu_seconds() - before;
+}
+
+// Threads that a machine has no cores for do not multiply the work; nor do pools that run at the
+// same time, as those of several engines in one process.
+TEST(ThreadPool, MoreThreadsThanCoresCostLittle) {
+  const double alone = shared_work_seconds(1, 100);
+  EXPECT_LT(shared_work_seconds(usable_threads() + 6, 100), 2 * alone);
+
+  const double before = process_cpu_seconds();
+  std::vector<std::thread> engines;
+  for (int i = 0; i < 3; ++i)
+    engines.emplace_back([] { shared_work_seconds(usable_threads(), 100); });
+  for (std::thread& engine : engines) engine.join();
+  EXPECT_LT(process_cpu_seconds() - before, 2 * 3 * alone);
+}
+
 TEST(ThreadPool, AtLeastOneThread) {
   ThreadPool pool(0);
   EXPECT_EQ(pool.threads(), 1);
