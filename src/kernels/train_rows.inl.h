@@ -171,6 +171,104 @@ double cross_entropy(float* logits, int64_t n, int64_t target, float smoothing,
   return loss;
 }
 
+// Sum of f(i, count) over n in f64, from blocks of 256; lanes past `count` must be zero.
+template <class Fn>
+inline double sum_blocks(int64_t n, Fn f) {
+  constexpr int64_t kBlock = 256;
+  double total = 0;
+  for (int64_t begin = 0; begin < n; begin += kBlock)
+    total +=
+        static_cast<double>(sum_vectors(n - begin < kBlock ? n - begin : kBlock,
+                                        [&](int64_t i, int count) { return f(begin + i, count); }));
+  return total;
+}
+
+double squared_error(const float* x, const float* target, int64_t n, float factor,
+                     float* d_x) noexcept {
+  const auto difference = [&](int64_t i, int count) {
+    return sub(load_n(x + i, count), load_n(target + i, count));
+  };
+  const double sum = sum_blocks(n, [&](int64_t i, int count) {
+    const Vec d = difference(i, count);
+    return mul(d, d);
+  });
+  if (d_x != nullptr) {
+    const Vec slope = broadcast(2.0f * factor / static_cast<float>(n));
+    for_vectors(n, [&](int64_t i, int count) {
+      store_n(d_x + i, mul(difference(i, count), slope), count);
+    });
+  }
+  return sum / static_cast<double>(n);
+}
+
+double cosine_distance(const float* x, const float* target, int64_t n, float factor,
+                       float* d_x) noexcept {
+  const auto dot = [n](const float* a, const float* b) {
+    return sum_blocks(
+        n, [&](int64_t i, int count) { return mul(load_n(a + i, count), load_n(b + i, count)); });
+  };
+  const double square = dot(x, x);
+  const double norms = __builtin_sqrt(square) * __builtin_sqrt(dot(target, target));
+  // Not of a NaN, which goes on.
+  const bool none = norms == 0;
+  const double cosine = none ? 0 : dot(x, target) / norms;
+  if (d_x != nullptr) {
+    const double f = static_cast<double>(factor);
+    const Vec own = broadcast(none ? 0.0f : static_cast<float>(f * cosine / square));
+    const Vec other = broadcast(none ? 0.0f : static_cast<float>(f / norms));
+    for_vectors(n, [&](int64_t i, int count) {
+      store_n(d_x + i, fnma(load_n(target + i, count), other, mul(load_n(x + i, count), own)),
+              count);
+    });
+  }
+  return 1.0 - cosine;
+}
+
+double kl_divergence(const float* x, const float* target, int64_t n, float inverse_temperature,
+                     float factor, float* d_x) noexcept {
+  const float x_max = max_value(x, n), t_max = max_value(target, n);
+  const Vec scale = broadcast(inverse_temperature);
+  const Vec x_shift = broadcast(x_max), t_shift = broadcast(t_max);
+  constexpr int64_t kBlock = 256;
+  double x_sum = 0, t_sum = 0, apart = 0;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t end = begin + kBlock < n ? begin + kBlock : n;
+    Vec x_part = zero(), t_part = zero(), apart_part = zero();
+    const auto take = [&](Vec xs, Vec ts, Vec& a, Vec& b, Vec& c) {
+      const Vec u = mul(sub(xs, x_shift), scale), v = mul(sub(ts, t_shift), scale);
+      const Vec e = exp(v);
+      a = add(a, exp(u));
+      b = add(b, e);
+      c = fma(e, sub(v, u), c);
+    };
+    int64_t i = begin;
+    for (; i + kLanes <= end; i += kLanes)
+      take(load(x + i), load(target + i), x_part, t_part, apart_part);
+    float parts[3] = {reduce_add(x_part), reduce_add(t_part), reduce_add(apart_part)};
+    for (; i < end; ++i) {
+      Vec a = zero(), b = zero(), c = zero();
+      take(broadcast(x[i]), broadcast(target[i]), a, b, c);
+      parts[0] += first_lane(a);
+      parts[1] += first_lane(b);
+      parts[2] += first_lane(c);
+    }
+    x_sum += static_cast<double>(parts[0]);
+    t_sum += static_cast<double>(parts[1]);
+    apart += static_cast<double>(parts[2]);
+  }
+  if (d_x != nullptr) {
+    const double f = static_cast<double>(factor) * static_cast<double>(inverse_temperature);
+    const Vec x_share = broadcast(static_cast<float>(f / x_sum));
+    const Vec t_share = broadcast(static_cast<float>(f / t_sum));
+    for_vectors(n, [&](int64_t i, int count) {
+      const Vec q = exp(mul(sub(load_n(x + i, count), x_shift), scale));
+      const Vec p = exp(mul(sub(load_n(target + i, count), t_shift), scale));
+      store_n(d_x + i, fnma(p, t_share, mul(q, x_share)), count);
+    });
+  }
+  return apart / t_sum + __builtin_log(x_sum) - __builtin_log(t_sum);
+}
+
 void accumulate(const float* x, int64_t n, float* y) noexcept {
   for_vectors(n, [&](int64_t i, int count) {
     store_n(y + i, add(load_n(y + i, count), load_n(x + i, count)), count);
@@ -270,6 +368,9 @@ constexpr TrainRowKernels kTable = {
     .rope_pairs_backward = rope_pairs_backward,
     .softmax_backward = softmax_backward,
     .cross_entropy = cross_entropy,
+    .squared_error = squared_error,
+    .cosine_distance = cosine_distance,
+    .kl_divergence = kl_divergence,
     .accumulate = accumulate,
     .add_scaled = add_scaled,
     .sum_of_squares = sum_of_squares_f64,

@@ -191,6 +191,75 @@ TEST_P(TrainRows, CrossEntropyOfExtremes) {
   EXPECT_TRUE(std::isnan(kernels().cross_entropy(z.data(), 100, 3, 0, 1)));
 }
 
+TEST_P(TrainRows, LossesAgainstAnotherRowAgreeWithTheirTwins) {
+  constexpr float kFactor = 0.25f;
+  for (const int64_t n : kSizes)
+    for (const Guard side : kSides) {
+      if (n == 0) continue;
+      const Guarded x(test_values(n, 30, 5), side), t(test_values(n, 31, 4), side), d_x(n, side);
+      std::vector<double> want = doubles(n);
+      double norm = 0;
+      for (int64_t i = 0; i < n; ++i) norm += double{x.data()[i]} * double{x.data()[i]};
+      norm = std::sqrt(norm);
+
+      double loss = kernels().squared_error(x.data(), t.data(), n, kFactor, d_x.data());
+      double wanted = ref::squared_error(x.data(), t.data(), n, want.data());
+      ASSERT_NEAR(loss, wanted, 16 * kEps * wanted) << n;
+      for (int64_t i = 0; i < n; ++i) {
+        const double g = kFactor * want[static_cast<size_t>(i)];
+        ASSERT_NEAR(d_x.data()[i], g, 4 * kEps * std::abs(g)) << n << " " << i;
+      }
+      EXPECT_EQ(kernels().squared_error(x.data(), t.data(), n, kFactor, nullptr), loss);
+
+      loss = kernels().cosine_distance(x.data(), t.data(), n, kFactor, d_x.data());
+      wanted = ref::cosine_distance(x.data(), t.data(), n, want.data());
+      ASSERT_NEAR(loss, wanted, 40 * kEps) << n;
+      for (int64_t i = 0; i < n; ++i)
+        ASSERT_NEAR(d_x.data()[i], kFactor * want[static_cast<size_t>(i)],
+                    40 * kEps * kFactor / norm)
+            << n << " " << i;
+
+      for (const float s : {1.0f, 0.5f}) {
+        loss = kernels().kl_divergence(x.data(), t.data(), n, s, kFactor, d_x.data());
+        wanted = ref::kl_divergence(x.data(), t.data(), n, double{s}, want.data());
+        const double size = double{s} * 5;
+        ASSERT_NEAR(loss, wanted, (48 + 8 * size) * (1 + 4 * size) * kEps) << n;
+        EXPECT_EQ(kernels().kl_divergence(x.data(), t.data(), n, s, kFactor, nullptr), loss);
+        std::vector<double> q = doubles(n), p = doubles(n);
+        std::vector<float> xs, ts;
+        for (int64_t i = 0; i < n; ++i) {
+          xs.push_back(s * x.data()[i]);
+          ts.push_back(s * t.data()[i]);
+        }
+        ref::softmax(xs.data(), n, q.data());
+        ref::softmax(ts.data(), n, p.data());
+        for (size_t i = 0; i < q.size(); ++i)
+          ASSERT_NEAR(d_x.data()[i], kFactor * want[i],
+                      (40 + 8 * size) * kEps * double{kFactor} * double{s} * (q[i] + p[i]))
+              << n << " " << i;
+        // Over its operand.
+        const Guarded over(x.values(), side);
+        kernels().kl_divergence(over.data(), t.data(), n, s, kFactor, over.data());
+        EXPECT_EQ(over.values(), d_x.values());
+      }
+    }
+}
+
+TEST_P(TrainRows, LossesOfEqualRowsAndOfZeros) {
+  std::vector<float> x = test_values(100, 32, 3), d(100, 1.0f);
+  const std::vector<float> nothing(100, 0.0f);
+  EXPECT_EQ(kernels().squared_error(x.data(), x.data(), 100, 1, d.data()), 0.0);
+  EXPECT_EQ(d, nothing);
+  EXPECT_EQ(kernels().kl_divergence(x.data(), x.data(), 100, 1, 1, d.data()), 0.0);
+  EXPECT_NEAR(kernels().cosine_distance(x.data(), x.data(), 100, 1, d.data()), 0.0, 40 * kEps);
+  EXPECT_EQ(kernels().cosine_distance(nothing.data(), x.data(), 100, 1, d.data()), 1.0);
+  EXPECT_EQ(d, nothing);
+  x[50] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(kernels().squared_error(x.data(), nothing.data(), 100, 1, d.data())));
+  EXPECT_TRUE(std::isnan(kernels().kl_divergence(x.data(), nothing.data(), 100, 1, 1, d.data())));
+  EXPECT_TRUE(std::isnan(kernels().cosine_distance(x.data(), d.data(), 100, 1, d.data())));
+}
+
 TEST_P(TrainRows, SumsAndUpdates) {
   for (const int64_t n : kSizes)
     for (const Guard side : kSides) {

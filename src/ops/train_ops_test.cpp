@@ -19,6 +19,7 @@
 #include "ops/cross_entropy.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
+#include "ops/matching_loss.h"
 #include "ops/norm.h"
 #include "ops/rope.h"
 #include "ops/train_attention.h"
@@ -182,6 +183,41 @@ TEST_P(TrainOps, CrossEntropyChunksChangeNothing) {
   EXPECT_NEAR(all.sum / static_cast<double>(N), sum / 4, 2);
 }
 
+TEST_P(TrainOps, LossesAgainstAnotherMatrix) {
+  Matrix x(9, 50, 14, 3), target(9, 50, 15, 2), d_x(9, 50);
+  const std::vector<int32_t> targets = {3, 49, kIgnoreTarget, 0, 7, 7, kIgnoreTarget, 21, 30};
+  const MatchingLossOptions options{targets.data(), 1.0f / 7};
+  Golden golden("matching");
+  using Op = std::function<MatchingLoss(const OpContext&)>;
+  const std::pair<const char*, Op> ops[] = {
+      {"squared error",
+       [&](const OpContext& c) {
+         return squared_error_loss(x.view(), target.view(), options, d_x.view(), workspace_, c);
+       }},
+      {"cosine",
+       [&](const OpContext& c) {
+         return cosine_loss(x.view(), target.view(), options, d_x.view(), workspace_, c);
+       }},
+      {"kl", [&](const OpContext& c) {
+         return kl_loss(x.view(), target.view(), 2, options, d_x.view(), workspace_, c);
+       }}};
+  for (const auto& [name, op] : ops) {
+    const double wanted = golden.next();
+    run({&d_x}, [&, &op = op](const OpContext& context) {
+      const MatchingLoss loss = op(context);
+      EXPECT_EQ(loss.rows, 7);
+      EXPECT_NEAR(loss.sum / 7, wanted, 1e-6 * wanted);
+    });
+    golden.expect(d_x.data, kTolerance, name);
+  }
+  // Without a gradient, and of all rows.
+  ThreadPool pool(1);
+  const OpContext context{&kernel_table(GetParam()), &pool};
+  const MatchingLoss all = cosine_loss(x.view(), target.view(), {}, {}, workspace_, context);
+  EXPECT_EQ(all.rows, 9);
+  EXPECT_NEAR(all.sum / 9, golden.next(), 1e-6);
+}
+
 TEST_P(TrainOps, AdamW) {
   Matrix p(1, 37, 10), m(1, 37), v(1, 37);
   run({&p, &m, &v}, [&](const OpContext& context) {
@@ -335,6 +371,10 @@ TEST_P(TrainOps, RefusesWhatDoesNotFit) {
               dropout(x.view(), {1.0f, 0, 0, 0}, x.view(), context);
             }),
             "dropout: probability is 1, wanted 0 to below 1");
+  EXPECT_EQ(message([&] { cosine_loss(x.view(), wrong.view(), {}, {}, workspace_, context); }),
+            "cosine_loss: target is [2, 5], wanted [2, 4]");
+  EXPECT_EQ(message([&] { kl_loss(x.view(), x.view(), 0, {}, {}, workspace_, context); }),
+            "kl_loss: temperature is 0, wanted above 0");
   const RopeAngles angles{RopeLayout::halves, x.data.data(), x.data.data(), 1, 2, 1};
   EXPECT_EQ(message([&] {
               rope(x.view(), 2, 2, angles, bad.data(), RopeDirection::forward, x.view(), context);

@@ -60,6 +60,21 @@ def cross_entropy():
     return {"loss": loss.reshape(1), "d_x": d_x, "d_w": d_w}
 
 
+def matching():
+    """Rows 2 and 6 take no part; temperature 2."""
+    x, target = values((9, 50), 14, 3), values((9, 50), 15, 2, grad=False)
+    counts = [0, 1, 3, 4, 5, 7, 8]
+    out = {}
+    for name, f in {"squared_error": F.mse_loss,
+                    "cosine": lambda a, b: F.cosine_embedding_loss(a, b, torch.ones(len(a), dtype=a.dtype)),
+                    "kl": lambda a, b: F.kl_div(F.log_softmax(a / 2, -1), F.softmax(b / 2, -1), reduction="batchmean")}.items():
+        loss = f(x[counts], target[counts])
+        out[name] = loss.reshape(1)
+        out[f"{name}_d_x"], = torch.autograd.grad(loss, (x,))
+    out["cosine_of_all"] = (1 - F.cosine_similarity(x, target)).mean().reshape(1)
+    return out
+
+
 def adamw():
     p = torch.nn.Parameter(values((37,), 10).detach().clone())
     optimizer = torch.optim.AdamW([p], lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
@@ -85,7 +100,7 @@ def attention():
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     cases = {}
-    for case in (norms, activations, cross_entropy, adamw, attention):
+    for case in (norms, activations, cross_entropy, matching, adamw, attention):
         results = case()
         data = [np.ascontiguousarray(r.detach().numpy(), "<f8").ravel() for r in results.values()]
         (OUT / f"{case.__name__}.f64").write_bytes(np.concatenate(data).tobytes())

@@ -80,4 +80,47 @@ double cross_entropy(const float* logits, int64_t n, int64_t target, double smoo
   return std::log(sum) + largest - (1 - smoothing) * logits[target] - smoothing * mean;
 }
 
+double squared_error(const float* x, const float* target, int64_t n, double* gradient) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double d = double{x[i]} - double{target[i]};
+    sum += d * d / static_cast<double>(n);
+    gradient[i] = 2 * d / static_cast<double>(n);
+  }
+  return sum;
+}
+
+double cosine_distance(const float* x, const float* target, int64_t n, double* gradient) {
+  double dot = 0, xx = 0, tt = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    dot += double{x[i]} * double{target[i]};
+    xx += double{x[i]} * double{x[i]};
+    tt += double{target[i]} * double{target[i]};
+  }
+  const double norms = std::sqrt(xx) * std::sqrt(tt);
+  for (int64_t i = 0; i < n; ++i)
+    gradient[i] = norms == 0 ? 0 : dot / norms * double{x[i]} / xx - double{target[i]} / norms;
+  return norms == 0 ? 1 : 1 - dot / norms;
+}
+
+double kl_divergence(const float* x, const float* target, int64_t n, double inverse_temperature,
+                     double* gradient) {
+  const auto log_shares = [&](const float* z) {
+    double largest = z[0], sum = 0;
+    for (int64_t i = 0; i < n; ++i) largest = std::max(largest, double{z[i]});
+    for (int64_t i = 0; i < n; ++i) sum += std::exp((double{z[i]} - largest) * inverse_temperature);
+    std::vector<double> out;
+    for (int64_t i = 0; i < n; ++i)
+      out.push_back((double{z[i]} - largest) * inverse_temperature - std::log(sum));
+    return out;
+  };
+  const std::vector<double> log_q = log_shares(x), log_p = log_shares(target);
+  double sum = 0;
+  for (size_t i = 0; i < log_q.size(); ++i) {
+    sum += std::exp(log_p[i]) * (log_p[i] - log_q[i]);
+    gradient[i] = inverse_temperature * (std::exp(log_q[i]) - std::exp(log_p[i]));
+  }
+  return sum;
+}
+
 }  // namespace strata::ref

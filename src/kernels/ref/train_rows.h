@@ -18,5 +18,10 @@ void softmax_backward(const float* y, const float* d_y, int64_t n, double* d_x);
 // Returns the loss; gradient of it (factor 1).
 double cross_entropy(const float* logits, int64_t n, int64_t target, double smoothing,
                      double* gradient);
+// Likewise, of x against target.
+double squared_error(const float* x, const float* target, int64_t n, double* gradient);
+double cosine_distance(const float* x, const float* target, int64_t n, double* gradient);
+double kl_divergence(const float* x, const float* target, int64_t n, double inverse_temperature,
+                     double* gradient);
 
 }  // namespace strata::ref
