@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <queue>
+#include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "text/byte_alphabet.h"
+#include "text/pair_table.h"
 #include "text/word_splitter.h"
 
 namespace strata {
@@ -14,17 +17,10 @@ namespace {
 
 using Pair = std::pair<int32_t, int32_t>;
 
-struct PairHash {
-  size_t operator()(const Pair& p) const {
-    const uint64_t x = (static_cast<uint64_t>(static_cast<uint32_t>(p.first)) << 32 |
-                        static_cast<uint32_t>(p.second)) *
-                       0x9E3779B97F4A7C15u;
-    return static_cast<size_t>(x ^ x >> 29);
-  }
-};
-
+// Symbols [first, first + length) of all words' together.
 struct Word {
-  std::vector<int32_t> symbols;
+  size_t first = 0;
+  size_t length = 0;
   int64_t count = 0;
 };
 
@@ -40,17 +36,41 @@ struct Later {
   }
 };
 
-// Words in which a pair stands, each once: they come in rising order.
-using Places = std::unordered_map<Pair, std::vector<int32_t>, PairHash>;
-void add_place(Places& places, const Pair& pair, int32_t word) {
-  std::vector<int32_t>& list = places[pair];
-  if (list.empty() || list.back() != word) list.push_back(word);
-}
+// Words in which pairs stand, each once: they come in rising order.
+class Places {
+ public:
+  struct Place {
+    Pair pair;
+    std::vector<int32_t> words;
+  };
+  void add(const Pair& pair, int32_t word) {
+    int32_t& number = numbers_[pair];  // 0: none yet
+    if (number == 0) {
+      places_.push_back({pair, {}});
+      number = static_cast<int32_t>(places_.size());
+    }
+    std::vector<int32_t>& words = places_[static_cast<size_t>(number) - 1].words;
+    if (words.empty() || words.back() != word) words.push_back(word);
+  }
+  // Hands over what it has.
+  std::vector<Place> take() {
+    // A table that was once large would be cleared slowly for ever.
+    if (places_.size() > 4096)
+      numbers_ = {};
+    else
+      numbers_.clear();
+    return std::exchange(places_, {});
+  }
+
+ private:
+  PairTable<int32_t> numbers_;
+  std::vector<Place> places_;
+};
 
 class Merger {
  public:
-  Merger(std::vector<Word> words, BpeTrainer::Result& result)
-      : words_(std::move(words)), result_(result) {
+  Merger(std::vector<Word> words, std::vector<int32_t> symbols, BpeTrainer::Result& result)
+      : words_(std::move(words)), symbols_(std::move(symbols)), result_(result) {
     for (size_t id = 0; id < result_.pieces.size(); ++id)
       ids_[result_.pieces[id]] = static_cast<int32_t>(id);
   }
@@ -78,21 +98,20 @@ class Merger {
 
  private:
   void count_pairs() {
-    Places places;
     for (size_t w = 0; w < words_.size(); ++w) {
-      const std::vector<int32_t>& s = words_[w].symbols;
-      for (size_t i = 0; i + 1 < s.size(); ++i) {
+      const int32_t* s = symbols_.data() + words_[w].first;
+      for (size_t i = 0; i + 1 < words_[w].length; ++i) {
         counts_[{s[i], s[i + 1]}] += words_[w].count;
-        add_place(places, {s[i], s[i + 1]}, static_cast<int32_t>(w));
+        places_.add({s[i], s[i + 1]}, static_cast<int32_t>(w));
       }
     }
-    push_all(places);
+    push_all();
   }
 
-  void push_all(Places& places) {
-    for (auto& [pair, list] : places) {
-      const int64_t count = counts_[pair];
-      if (count > 0) queue_.push({pair, count, std::move(list)});
+  void push_all() {
+    for (Places::Place& place : places_.take()) {
+      const int64_t count = counts_[place.pair];
+      if (count > 0) queue_.push({place.pair, count, std::move(place.words)});
     }
   }
 
@@ -103,22 +122,22 @@ class Merger {
     const auto [known, fresh] = ids_.emplace(piece, static_cast<int32_t>(result_.pieces.size()));
     if (fresh) result_.pieces.push_back(piece);
     result_.merges.push_back(top.pair);
-    Places places;
-    for (const int32_t w : top.words) merge_in_word(w, top.pair, known->second, places);
-    push_all(places);
+    for (const int32_t w : top.words)
+      merge_in_word(words_[static_cast<size_t>(w)], w, top.pair, known->second);
+    push_all();
   }
 
-  void merge_in_word(int32_t w, const Pair& pair, int32_t merged, Places& places) {
-    std::vector<int32_t>& s = words_[static_cast<size_t>(w)].symbols;
-    const int64_t count = words_[static_cast<size_t>(w)].count;
-    const auto gone = [&](int32_t a, int32_t b) { counts_[{a, b}] -= count; };
+  void merge_in_word(Word& word, int32_t number, const Pair& pair, int32_t merged) {
+    int32_t* s = symbols_.data() + word.first;
+    const size_t length = word.length;
+    const auto gone = [&](int32_t a, int32_t b) { counts_[{a, b}] -= word.count; };
     const auto come = [&](int32_t a, int32_t b) {
-      counts_[{a, b}] += count;
-      add_place(places, {a, b}, w);
+      counts_[{a, b}] += word.count;
+      places_.add({a, b}, number);
     };
     size_t to = 0;
-    for (size_t from = 0; from < s.size(); ++from) {
-      if (s[from] != pair.first || from + 1 == s.size() || s[from + 1] != pair.second) {
+    for (size_t from = 0; from < length; ++from) {
+      if (s[from] != pair.first || from + 1 == length || s[from + 1] != pair.second) {
         s[to++] = s[from];
         continue;
       }
@@ -128,19 +147,21 @@ class Merger {
         come(s[to - 1], merged);
       }
       ++from;
-      if (from + 1 < s.size()) {
+      if (from + 1 < length) {
         gone(pair.second, s[from + 1]);
         come(merged, s[from + 1]);
       }
       s[to++] = merged;
     }
-    s.resize(to);
+    word.length = to;
   }
 
   std::vector<Word> words_;
+  std::vector<int32_t> symbols_;
   BpeTrainer::Result& result_;
   std::unordered_map<std::string, int32_t> ids_;
-  std::unordered_map<Pair, int64_t, PairHash> counts_;
+  PairTable<int64_t> counts_;
+  Places places_;
   std::priority_queue<Candidate, std::vector<Candidate>, Later> queue_;
 };
 
@@ -170,9 +191,7 @@ void BpeTrainer::add_text(std::string_view text) {
   }
 }
 
-void BpeTrainer::add_word(std::string_view word, int64_t count) {
-  counts_[std::string(word)] += count;
-}
+void BpeTrainer::add_word(std::string_view word, int64_t count) { counts_.add(word, count); }
 
 BpeTrainer::Result BpeTrainer::train(const std::function<void(double)>& progress) {
   Result result;
@@ -188,16 +207,15 @@ BpeTrainer::Result BpeTrainer::train(const std::function<void(double)>& progress
     result.pieces.push_back(spelling);
   }
   std::vector<Word> words;
+  std::vector<int32_t> symbols;
   words.reserve(counts_.size());
-  for (const auto& [text, count] : counts_) {
-    Word w;
-    w.count = count;
-    for (const char c : text) w.symbols.push_back(id_of_byte[static_cast<unsigned char>(c)]);
-    words.push_back(std::move(w));
+  for (const WordCounts::Word& w : counts_.words()) {
+    words.push_back({symbols.size(), w.text.size(), w.count});
+    for (const char c : w.text) symbols.push_back(id_of_byte[static_cast<unsigned char>(c)]);
   }
   result.words = static_cast<int64_t>(words.size());
-  counts_.clear();
-  Merger(std::move(words), result).run(options_, progress);
+  counts_ = {};
+  Merger(std::move(words), std::move(symbols), result).run(options_, progress);
   return result;
 }
 

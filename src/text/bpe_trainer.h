@@ -4,9 +4,10 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "text/word_counts.h"
 
 namespace strata {
 
@@ -41,7 +42,7 @@ class BpeTrainer {
 
  private:
   BpeTrainerOptions options_;
-  std::unordered_map<std::string, int64_t> counts_;
+  WordCounts counts_;
 };
 
 // As tokenizer.json: byte-level BPE, no prefix space.
