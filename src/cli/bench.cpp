@@ -1,9 +1,11 @@
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "base/error.h"
 #include "bench/attention.h"
+#include "bench/attention_compare.h"
 #include "bench/engine_run.h"
 #include "bench/gemm.h"
 #include "bench/load.h"
@@ -15,6 +17,7 @@
 #include "cli/bench_serve.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
+#include "engine/memory_budget.h"
 #include "model/catalogue.h"
 #include "train/train_config.h"
 
@@ -32,6 +35,9 @@ struct BenchFlags : BenchRunFlags {
   int64_t out = 0, in = 0;
   TrainCase train;
   AttentionCase attention;
+  bool standard = false;  // attention: of training, against the textbook's
+  std::vector<int64_t> lengths = {512, 1024, 2048, 4096, 8192};
+  std::string memory_limit, folder;
 };
 
 EngineRunOptions run_options(const BenchFlags& flags, const Bench& bench) {
@@ -118,7 +124,37 @@ int gemm_command(const BenchFlags& flags) {
   });
 }
 
+// Attention of training, flash and standard.
+int attention_comparison(const BenchFlags& flags) {
+  AttentionComparison c;
+  c.heads = flags.attention.heads;
+  c.kv_heads = flags.attention.kv_heads;
+  c.head_size = flags.attention.head_size;
+  c.lengths = flags.lengths;
+  c.memory_limit = static_cast<int64_t>(flags.memory_limit.empty()
+                                            ? available_memory() / 2
+                                            : parse_size(flags.memory_limit, "--memory-limit"));
+  if (!flags.folder.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(flags.folder, error);
+    if (error)
+      fail(ErrorCode::invalid_argument, "bench attention: {}: cannot be created: {}", flags.folder,
+           error.message());
+  }
+  const Bench bench(flags);
+  return bench.run([&](std::string& /*model_hash*/) {
+    const AttentionComparisonResult result = bench.with_pool([&](const OpContext& context) {
+      return compare_attention(
+          c, context, flags.repeats, [&](const std::string& what) { bench.status().say(what); },
+          stop_if_interrupted);
+    });
+    if (!flags.folder.empty()) write_attention_charts(result, flags.folder);
+    return attention_measurements(result);
+  });
+}
+
 int attention_command(const BenchFlags& flags) {
+  if (flags.standard) return attention_comparison(flags);
   AttentionCase prompt = flags.attention;
   prompt.kv_type = engine_options(flags.engine).kv_type;
   prompt.queries = prompt.context;
@@ -296,7 +332,8 @@ void add_bench(CLI::App& app, Run& run) {
                 add_size(command, "--tokens", flags.tokens, "tokens each stream generates");
                 add_repeats(command, flags);
               });
-  add_subject(bench, run, "attention", "attention over a paged cache: a prompt, and one query",
+  add_subject(bench, run, "attention",
+              "attention over a paged cache: a prompt, and one query; flash against standard",
               "attention --heads 8 --head-size 64 --context 4096 --kv-type f32", attention_command,
               [](CLI::App& command, BenchFlags& flags) {
                 AttentionCase& a = flags.attention;
@@ -309,7 +346,31 @@ void add_bench(CLI::App& app, Run& run) {
                 command.add_option("--head-size", a.head_size, "elements of a head")
                     ->check(CLI::Range(1, 1024))
                     ->capture_default_str();
-                add_size(command, "--context", a.context, "tokens");
+                CLI::Option* standard = command.add_flag(
+                    "--standard", flags.standard,
+                    "instead: attention of training, flash against the textbook's with all its "
+                    "weights in memory, forward and backward");
+                command.add_option("--lengths", flags.lengths, "tokens, one or more numbers")
+                    ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+                    ->delimiter(',')
+                    ->allow_extra_args(false)
+                    ->needs(standard)
+                    ->capture_default_str();
+                command
+                    .add_option("--memory-limit", flags.memory_limit,
+                                "a method that needs more at a length is left out there; default: "
+                                "half of what is free")
+                    ->type_name("SIZE")
+                    ->needs(standard);
+                command
+                    .add_option("--out", flags.folder,
+                                "folder for memory_profile.png and speedup_chart.png")
+                    ->type_name("FOLDER")
+                    ->needs(standard);
+                command.add_option("--context", a.context, "tokens")
+                    ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+                    ->excludes(standard)
+                    ->capture_default_str();
                 flags.engine.kv_type = "f32";
                 add_threads(command, flags);
                 add_kv_type(command, flags);

@@ -99,6 +99,21 @@ def test_attention(strata):
     assert prompt["params"]["queries"] == 100 and one["params"]["queries"] == 1 and one["params"]["kv_type"] == "f32"
 
 
+def test_attention_of_training_against_the_textbook(strata, tmp_path):
+    results = run_json(strata, "attention", "--standard", "--lengths", "64,256", "--heads", 2, "--kv-heads", 1, "--head-size", 32,
+                       "--repeats", 1, "--memory-limit", "1MiB", "--out", tmp_path / "charts")["results"]
+    by = {(r["what"], r["params"]["method"], r["params"]["tokens"]): r for r in results}
+    # At 256 tokens the weights alone are 2 x 256 x 256 x 4 bytes = 0.5 MiB, with their gradient and operands over 1 MiB.
+    assert set(by) == {(f"attention_{way}", method, tokens) for way in ("forward", "backward")
+                       for method, tokens in (("flash", 64), ("standard", 64), ("flash", 256))}
+    assert by["attention_forward", "flash", 64]["params"]["max_difference"] < 1e-5
+    assert by["attention_forward", "flash", 64]["params"]["seconds"] > 0
+    # 4 T 96 + 3 T^2 floats: by the formula for quadratic equations.
+    assert by["attention_forward", "standard", 64]["params"]["largest_tokens"] == 238
+    assert by["attention_forward", "flash", 64]["params"]["largest_tokens"] > 0
+    assert {p.name for p in (tmp_path / "charts").iterdir()} == {"memory_profile.png", "speedup_chart.png"}
+
+
 def test_load(strata, model):
     results = run_json(strata, "load", model, "--repeats", 1)["results"]
     assert [r["what"] for r in results] == ["load", "cold_start"] and {r["unit"] for r in results} == {"s"}
@@ -138,7 +153,9 @@ def test_text_and_picture(strata, model, tmp_path):
 @pytest.mark.parametrize("arguments", [[], ["train-ops"], ["nothing"], ["prefill", "m", "--prompt", "0"], ["decode", "m", "--streams", "2"],
                                        ["batch", "m", "--streams", "x"], ["decode", "m", "--kv-type", "q3"], ["gemm", "--type", "q4_k"],
                                        ["gemm", "--type", "no", "--out", "8", "--in", "8"], ["gemm", "--type", "q4_k", "--out", "8", "--in", "8"],
-                                       ["attention", "--heads", "3", "--kv-heads", "2"], ["prefill", "m", "--repeats", "0"]], ids=" ".join)
+                                       ["attention", "--heads", "3", "--kv-heads", "2"],
+                                       ["attention", "--lengths", "64"], ["attention", "--standard", "--heads", "3", "--kv-heads", "2"],
+                                       ["attention", "--standard", "--context", "64"], ["prefill", "m", "--repeats", "0"]], ids=" ".join)
 def test_wrong_usage(strata, arguments):
     done = run(strata, *arguments)
     assert done.returncode == 2 and done.stdout == "" and done.stderr
