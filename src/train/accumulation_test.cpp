@@ -95,6 +95,23 @@ struct Training {
   std::unique_ptr<TrainPass> pass;
 };
 
+// By norm, of each tensor: within `bound` of the whole window's.
+void expect_equal(const Training& t, const std::vector<float>& got,
+                  const std::vector<float>& wanted, double bound, const char* what) {
+  for (const Parameter& p : t.parameters->all()) {
+    const auto at = p.gradient - t.parameters->gradients().data();
+    double difference = 0, size = 0;
+    for (int64_t i = at; i < at + p.size(); ++i) {
+      const double a = got[static_cast<size_t>(i)], b = wanted[static_cast<size_t>(i)];
+      difference += (a - b) * (a - b);
+      size += b * b;
+    }
+    // The gradient of a key's bias is zero but for rounding.
+    const double floor = p.name.find("attn_k.bias") != std::string::npos ? 1e-6 : 0;
+    EXPECT_LE(std::sqrt(difference), bound * std::sqrt(size) + floor) << what << ": " << p.name;
+  }
+}
+
 class Accumulation : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -123,23 +140,6 @@ class Accumulation : public ::testing::Test {
     EXPECT_EQ(next, examples_.size());
     EXPECT_EQ(tokens, window_tokens_);
     return sum;
-  }
-
-  // By norm, of each tensor: within `bound` of the whole window's.
-  static void expect_equal(const Training& t, const std::vector<float>& got,
-                           const std::vector<float>& wanted, double bound, const char* what) {
-    for (const Parameter& p : t.parameters->all()) {
-      const auto at = p.gradient - t.parameters->gradients().data();
-      double difference = 0, size = 0;
-      for (int64_t i = at; i < at + p.size(); ++i) {
-        const double a = got[static_cast<size_t>(i)], b = wanted[static_cast<size_t>(i)];
-        difference += (a - b) * (a - b);
-        size += b * b;
-      }
-      // The gradient of a key's bias is zero but for rounding.
-      const double floor = p.name.find("attn_k.bias") != std::string::npos ? 1e-6 : 0;
-      EXPECT_LE(std::sqrt(difference), bound * std::sqrt(size) + floor) << what << ": " << p.name;
-    }
   }
 
   std::vector<std::vector<int32_t>> examples_;
@@ -221,6 +221,49 @@ TEST_F(Accumulation, AnotherExampleInTheRowIsNotSeen) {
   const double before = t.run(packed, 1).sum;
   packed.add(examples_[6]);
   EXPECT_NEAR(t.run(packed, 1).sum, before + t.run(alone, 1).sum, 1e-6 * before);
+}
+
+// Random lengths and cuts: whatever they are, a window's gradient is that of its tokens, as large
+// as theirs. (Divided by the micro-batches once more it would be smaller; averaged over them, of
+// another direction.) A window that is not full is one of fewer examples.
+TEST(RandomWindows, EveryCutGivesTheWholeWindowsGradient) {
+  Training whole, cut;
+  uint32_t state = 1;
+  const auto draw = [&](uint32_t below) {
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % below;
+  };
+  for (int window = 0; window < 6; ++window) {
+    std::vector<std::vector<int32_t>> examples(window == 0 ? 1 : 2 + draw(6));
+    int64_t tokens = 0;
+    for (auto& example : examples) {
+      example.resize(2 + (draw(3) == 0 ? draw(60) : draw(6)));
+      for (int32_t& t : example) t = static_cast<int32_t>(draw(27));
+      example.back() = kEnd;
+      tokens += static_cast<int64_t>(example.size()) - 1;
+    }
+    whole.parameters->zero_gradients();
+    cut.parameters->zero_gradients();
+    Rows all, part;
+    double sum = 0;
+    int64_t trained = 0;
+    const auto run_part = [&] {
+      const CrossEntropyLoss loss = cut.run(part, tokens);
+      sum += loss.sum;
+      trained += loss.tokens;
+      part = {};
+    };
+    for (size_t i = 0; i < examples.size(); ++i) {
+      all.add(examples[i]);
+      part.add(examples[i]);
+      if (i + 1 == examples.size() || draw(2) == 0) run_part();
+    }
+    const CrossEntropyLoss loss = whole.run(all, tokens);
+    EXPECT_EQ(trained, tokens) << "window " << window;
+    EXPECT_EQ(loss.tokens, tokens);
+    EXPECT_NEAR(sum, loss.sum, 1e-6 * loss.sum) << "window " << window;
+    expect_equal(cut, cut.gradients(), whole.gradients(), 1e-6, "random window");
+  }
 }
 
 }  // namespace

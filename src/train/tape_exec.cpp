@@ -1,6 +1,7 @@
 #include "train/tape_exec.h"
 
 #include "base/error.h"
+#include "ops/check.h"
 
 namespace strata {
 
@@ -85,7 +86,7 @@ Tensor TapeExec::take_rows(const Tensor& x, std::span<const int32_t> rows) {
 
 Tensor TapeExec::logits(const Tensor& x, const Linear& head) {
   if (head.bias) fail(ErrorCode::unsupported, "train: the head has a bias, wanted none");
-  TapeEntry e{.op = TapeOp::loss, .in = {x.id, -1, -1}};
+  TapeEntry e{.op = TapeOp::loss, .in = {operand_of_loss(x).id, -1, -1}};
   e.weight = parameters_.find(head.weight);
   return record(e, x.rows, -1);
 }
@@ -113,6 +114,59 @@ Tensor TapeExec::act_mul(const Tensor& gate, const Tensor& up, Activation activa
   TapeEntry e{.op = TapeOp::gated, .in = {gate.id, up.id, -1}};
   e.activation = activation;
   return record(e, gate.rows, gate.columns);
+}
+
+Tensor TapeExec::sum(const Tensor& a, const Tensor& b) {
+  check_like("train: sum", "b", b, a);
+  if (a.id == b.id) return scale(a, 2);
+  return record({.op = TapeOp::add, .in = {a.id, b.id, -1}, .drops = false}, a.rows, a.columns);
+}
+
+Tensor TapeExec::scale(const Tensor& x, float factor) {
+  TapeEntry e{.op = TapeOp::scale, .in = {x.id, -1, -1}};
+  e.scale = factor;
+  return record(e, x.rows, x.columns);
+}
+
+Tensor TapeExec::multiply(const Tensor& a, const Tensor& b) {
+  check_like("train: multiply", "b", b, a);
+  return record({.op = TapeOp::multiply, .in = {a.id, b.id, -1}}, a.rows, a.columns);
+}
+
+Tensor TapeExec::multiply_columns(const Tensor& x, const WeightRef& factors) {
+  if (factors.out != 1 || factors.in != x.columns)
+    fail(ErrorCode::invalid_argument, "train: multiply_columns: '{}' is [{}, {}], wanted [1, {}]",
+         factors.name, factors.out, factors.in, x.columns);
+  TapeEntry e{.op = TapeOp::multiply_columns, .in = {x.id, -1, -1}};
+  e.weight = parameters_.find(factors);
+  return record(e, x.rows, x.columns);
+}
+
+Tensor TapeExec::part(const Tensor& x, const Part& part) {
+  const auto outside = [](int64_t first, int64_t count, int64_t all) {
+    return first < 0 || count < 1 || first > all - count;
+  };
+  if (outside(part.first_row, part.rows, x.rows) ||
+      outside(part.first_column, part.columns, x.columns))
+    fail(ErrorCode::invalid_argument,
+         "train: part: {} rows from {} and {} columns from {} of a matrix [{}, {}]", part.rows,
+         part.first_row, part.columns, part.first_column, x.rows, x.columns);
+  TapeEntry e{.op = TapeOp::part, .in = {x.id, -1, -1}};
+  e.part = part;
+  return record(e, part.rows, part.columns);
+}
+
+void TapeExec::match(const Tensor& x, const MatchLoss& loss) {
+  TapeEntry e{.op = TapeOp::match, .in = {operand_of_loss(x).id, -1, -1}};
+  e.match = loss;
+  e.match_index = tape_.matches++;
+  record(e, x.rows, -1);
+}
+
+Tensor TapeExec::operand_of_loss(const Tensor& x) {
+  for (const TapeEntry& e : tape_.entries)
+    if (is_loss(e.op) && e.in[0] == x.id) return scale(x, 1);
+  return x;
 }
 
 }  // namespace strata

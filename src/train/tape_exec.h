@@ -27,17 +27,29 @@ class TapeExec final : public Exec {
   Tensor take_rows(const Tensor& x, std::span<const int32_t> rows) override;
   Tensor logits(const Tensor& x, const Linear& head) override;
   void observe(std::string_view name, int layer, const Tensor& t) override;
-
- protected:
   Tensor rope(const Tensor& x, int heads, int head_size, const Rope& rope,
               const Batch& batch) override;
   Tensor act(const Tensor& x, Activation activation) override;
   Tensor act_mul(const Tensor& gate, const Tensor& up, Activation activation) override;
 
+  // What heads and adapters need besides (TrainPassOptions::reading); all but `match` make a value.
+  // They throw Error{invalid_argument} naming the operand that does not fit.
+  Tensor sum(const Tensor& a, const Tensor& b);  // without dropout
+  Tensor scale(const Tensor& x, float factor);
+  Tensor multiply(const Tensor& a, const Tensor& b);  // element by element
+  // Column c of x [N, C] by element c of the vector [1, C].
+  Tensor multiply_columns(const Tensor& x, const WeightRef& factors);
+  Tensor part(const Tensor& x, const Part& part);
+  // A loss of x against PassInput::matched[how many were recorded before]. Where x has the batch's
+  // rows, those whose target is kIgnoreTarget do not count.
+  void match(const Tensor& x, const MatchLoss& loss);
+
  private:
   // Appends the entry with a result of [rows, columns]; -1 columns: none.
   Tensor record(TapeEntry entry, int64_t rows, int64_t columns);
   bool any_trainable(const TapeEntry& entry) const;
+  // x, or a copy where a loss has it already: each loss writes the gradient of its own operand.
+  Tensor operand_of_loss(const Tensor& x);
 
   const ParameterTable& parameters_;
   Tape tape_;

@@ -104,7 +104,7 @@ class Planner {
     s.entry = index;
     for (size_t i = 0; i < e.in.size(); ++i)
       if (e.in[i] >= 0) s.in[i] = touch(value_[static_cast<size_t>(e.in[i])]);
-    if (e.op == TapeOp::loss) {
+    if (is_loss(e.op)) {
       const int32_t x = e.in[0];
       if (options_.backward && value(x).needs_gradient)
         s.d_in[0] = touch(gradient_[static_cast<size_t>(x)] = new_buffer_of(x));
@@ -142,8 +142,10 @@ class Planner {
       case TapeOp::activation:
       case TapeOp::gated:
       case TapeOp::attend:
+      case TapeOp::multiply:
         return true;
       case TapeOp::linear:
+      case TapeOp::multiply_columns:
         return operand == 0 && e.weight->trainable();
       default:
         return false;
@@ -156,6 +158,18 @@ class Planner {
     s.adds[i] = gradient >= 0;
     if (gradient < 0) gradient = buffer >= 0 ? buffer : new_buffer_of(e.in[i]);
     s.d_in[i] = touch(gradient);
+  }
+
+  // These have no form that adds to a gradient. The model's own are read by nobody else; a reading
+  // of heads and adapters may try.
+  void refuse_second_reader(const TapeStep& s, const TapeEntry& e, size_t i) const {
+    const bool alone = e.op == TapeOp::rope || e.op == TapeOp::activation ||
+                       e.op == TapeOp::gated || e.op == TapeOp::attend ||
+                       (e.op == TapeOp::add && i == 1 && e.drops && options_.dropout);
+    if (alone && s.adds[i])
+      fail(ErrorCode::unsupported,
+           "train: what an activation, rope, attention or a branch reads is read by others too; "
+           "give it scale(x, 1)");
   }
 
   // A sum passes its gradient on. Both operands may have it as one buffer if the producer of the
@@ -175,7 +189,8 @@ class Planner {
 
   void backward(int32_t index) {
     const TapeEntry& e = entry(index);
-    if (e.op == TapeOp::loss || !value(e.out).needs_gradient) return;
+    if (is_loss(e.op) || !value(e.out).needs_gradient) return;
+    if (gradient_[static_cast<size_t>(e.out)] < 0) return;  // no loss depends on it
     for (size_t i = 0; i < e.in.size(); ++i)
       if (e.in[i] >= 0 && reads(e, i)) ensure(e.in[i]);
     if (e.op == TapeOp::attend) ensure(e.out);
@@ -185,7 +200,6 @@ class Planner {
     for (size_t i = 0; i < e.in.size(); ++i)
       if (e.in[i] >= 0 && reads(e, i)) s.in[i] = touch(value_[static_cast<size_t>(e.in[i])]);
     const int32_t d_out = gradient_[static_cast<size_t>(e.out)];
-    STRATA_ASSERT(d_out >= 0);
     s.d_out = touch(d_out);
     if (e.op == TapeOp::attend) {
       s.out = touch(value_[static_cast<size_t>(e.out)]);
@@ -200,6 +214,7 @@ class Planner {
       const bool over = e.op == TapeOp::rope || e.op == TapeOp::activation ||
                         e.op == TapeOp::gated || e.op == TapeOp::add;
       give(s, e, i, over && (i == 0 || share) ? d_out : -1);
+      refuse_second_reader(s, e, i);
     }
     plan_.steps.push_back(s);
   }

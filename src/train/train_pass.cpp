@@ -33,7 +33,10 @@ const TrainPass::Program& TrainPass::program(int64_t rows, bool backward) {
   std::iota(numbers.begin(), numbers.end(), 0);
   const Batch batch{numbers, numbers, {}};
   TapeExec trace(parameters_);
-  forward_logits(trace, model_, forward_hidden(trace, model_, batch), numbers);
+  if (options_.reading)
+    options_.reading(trace, batch);
+  else
+    forward_logits(trace, model_, forward_hidden(trace, model_, batch), numbers);
   auto made = std::make_unique<Program>();
   made->tape = trace.take();
   made->plan = plan_tape(
@@ -89,6 +92,10 @@ CrossEntropyLoss TrainPass::run(const PassInput& input, bool backward) {
   backward_ = backward;
   dropout_ = backward ? options_.dropout : 0;
   loss_ = {};
+  matches_.assign(static_cast<size_t>(p.tape.matches), {});
+  if (input.matched.size() != matches_.size())
+    fail(ErrorCode::invalid_argument, "train: matched has {} matrices, the pass {} losses of them",
+         input.matched.size(), matches_.size());
   for (const TapeStep& s : p.plan.steps)
     s.phase == TapePhase::forward ? forward_step(s) : backward_step(s);
   return loss_;
@@ -112,7 +119,7 @@ RopeAngles TrainPass::angles(const Rope& rope) const {
 }
 
 DropoutMask TrainPass::mask(const TapeEntry& e) const {
-  return {dropout_, options_.seed, input_->step, e.dropout_place};
+  return {e.drops ? dropout_ : 0, options_.seed, input_->step, e.dropout_place};
 }
 
 const TapeEntry& TrainPass::entry(const TapeStep& s) const {

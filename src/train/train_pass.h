@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "ops/context.h"
 #include "ops/cross_entropy.h"
 #include "ops/dropout.h"
+#include "ops/matching_loss.h"
 #include "ops/rope.h"
 #include "ops/train_attention.h"
 #include "ops/workspace.h"
@@ -20,10 +23,16 @@
 
 namespace strata {
 
+class TapeExec;
+
 struct TrainPassOptions {
   float dropout = 0;  // probability; of forward_backward only
   uint64_t seed = 0;  // of the dropout masks
   Recompute recompute = Recompute::cheap;
+  // Records another pass than the model's own (forward_hidden, forward_logits): further heads,
+  // adapters, losses. Begins with ex.begin(batch) or forward_hidden; called once per number of
+  // rows, with a batch that has that number and stands for all.
+  std::function<void(TapeExec& ex, const Batch& batch)> reading = {};
 };
 
 // One micro-batch. Rows no sequence names are not allowed; every sequence is there from its first
@@ -35,6 +44,8 @@ struct PassInput {
   // (all its micro-batches), so that its cut into micro-batches does not matter.
   float factor = 1;
   float smoothing = 0;
+  // What the losses of TapeExec::match compare with, in their order: f32, of their operand's shape.
+  std::span<const Tensor> matched = {};
   uint32_t step = 0;  // names the dropout masks: one number per micro-batch
 };
 
@@ -52,6 +63,8 @@ class TrainPass {
   CrossEntropyLoss forward_backward(const PassInput& input);
   // The loss alone, without dropout.
   CrossEntropyLoss forward(const PassInput& input);
+  // The losses of TapeExec::match in the last pass, in their order, without their shares.
+  std::span<const MatchingLoss> matches() const { return matches_; }
 
   // Activations of a pass of that many rows, without the operations' workspaces; nothing is run.
   int64_t activation_bytes(int64_t rows, bool backward);
@@ -93,6 +106,8 @@ class TrainPass {
   void linear_backward(const TapeStep& s);
   void add_backward(const TapeStep& s);
   void loss_step(const TapeStep& s);
+  void match_step(const TapeStep& s);
+  void part_backward(const TapeStep& s);
 
   const Transformer& model_;
   const ParameterTable& parameters_;
@@ -112,6 +127,7 @@ class TrainPass {
   float dropout_ = 0;
   bool backward_ = false;
   CrossEntropyLoss loss_;
+  std::vector<MatchingLoss> matches_;
 };
 
 }  // namespace strata

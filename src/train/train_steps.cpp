@@ -1,6 +1,9 @@
 // What each operation of a tape does, forward and backward.
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/activation.h"
+#include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/gemm.h"
 #include "ops/norm.h"
@@ -39,6 +42,15 @@ Tensor grouped(Tensor t, int64_t columns) {
   return t;
 }
 
+Tensor part_of(Tensor t, const Part& part) {
+  t.data = t.row<float>(part.first_row) + part.first_column;
+  t.rows = part.rows;
+  t.columns = part.columns;
+  return t;
+}
+
+Store store(const TapeStep& s, size_t operand) { return s.adds[operand] ? Store::add : Store::set; }
+
 NormWeights norm_weights(const TapeEntry& e) {
   return {e.weight->value, values_or_null(e.bias), static_cast<float>(e.norm->epsilon)};
 }
@@ -76,6 +88,16 @@ void TrainPass::forward_step(const TapeStep& s) {
       return residual_add(value_in(s, 0), value_in(s, 1), mask(e), value_out(s), context_);
     case TapeOp::loss:
       return loss_step(s);
+    case TapeOp::scale:
+      return scale(value_in(s, 0), e.scale, Store::set, value_out(s), context_);
+    case TapeOp::multiply:
+      return multiply(value_in(s, 0), value_in(s, 1), Store::set, value_out(s), context_);
+    case TapeOp::multiply_columns:
+      return multiply_columns(value_in(s, 0), e.weight->value, Store::set, value_out(s), context_);
+    case TapeOp::part:
+      return scale(part_of(value_in(s, 0), e.part), 1, Store::set, value_out(s), context_);
+    case TapeOp::match:
+      return match_step(s);
   }
 }
 
@@ -110,7 +132,25 @@ void TrainPass::backward_step(const TapeStep& s) {
     case TapeOp::add:
       return add_backward(s);
     case TapeOp::loss:
-      return;  // its forward has made the gradients
+    case TapeOp::match:
+      return;  // their forward has made the gradients
+    case TapeOp::scale:
+      return scale(gradient_out(s), e.scale, store(s, 0), gradient_in(s, 0), context_);
+    case TapeOp::multiply:
+      for (const size_t i : {size_t{0}, size_t{1}})
+        if (s.d_in[i] >= 0)
+          multiply(gradient_out(s), value_in(s, 1 - i), store(s, i), gradient_in(s, i), context_);
+      return;
+    case TapeOp::multiply_columns:
+      if (e.weight->trainable())
+        add_column_products(value_in(s, 0), gradient_out(s), e.weight->gradient, workspace_,
+                            context_);
+      if (s.d_in[0] >= 0)
+        multiply_columns(gradient_out(s), e.weight->value, store(s, 0), gradient_in(s, 0),
+                         context_);
+      return;
+    case TapeOp::part:
+      return part_backward(s);
   }
 }
 
@@ -175,7 +215,7 @@ void TrainPass::add_backward(const TapeStep& s) {
   for (const size_t i : {size_t{1}, size_t{0}}) {
     if (s.d_in[i] < 0 || s.d_in[i] == s.d_out) continue;
     const Tensor d_x = gradient_in(s, i);
-    const bool dropped = i == 1 && dropout_ > 0;
+    const bool dropped = i == 1 && mask(entry(s)).probability > 0;
     STRATA_ASSERT(!dropped || !s.adds[i]);
     if (dropped) {
       dropout(d_y, mask(entry(s)), d_x, context_);
@@ -196,9 +236,40 @@ void TrainPass::loss_step(const TapeStep& s) {
     if (s.d_in[0] >= 0) out.d_x = gradient_in(s, 0);
     if (e.weight->trainable()) out.d_w = e.weight->gradients();
   }
-  loss_ = cross_entropy_head(value_in(s, 0), e.weight->values(), input_->targets,
-                             {.smoothing = input_->smoothing, .factor = input_->factor}, out,
-                             workspace_, context_);
+  const CrossEntropyLoss loss = cross_entropy_head(
+      value_in(s, 0), e.weight->values(), input_->targets,
+      {.smoothing = input_->smoothing, .factor = input_->factor}, out, workspace_, context_);
+  loss_.sum += loss.sum;
+  loss_.tokens += loss.tokens;
+}
+
+void TrainPass::match_step(const TapeStep& s) {
+  const TapeEntry& e = entry(s);
+  const auto index = static_cast<size_t>(e.match_index);
+  const Tensor x = value_in(s, 0), &target = input_->matched[index];
+  const MatchingLossOptions options{x.rows == program_->tape.rows ? input_->targets : nullptr,
+                                    input_->factor * e.match.share};
+  Tensor d_x;
+  if (s.d_in[0] >= 0) d_x = gradient_in(s, 0);
+  MatchingLoss& loss = matches_[index];
+  switch (e.match.kind) {
+    case MatchKind::squared_error:
+      loss = squared_error_loss(x, target, options, d_x, workspace_, context_);
+      break;
+    case MatchKind::cosine:
+      loss = cosine_loss(x, target, options, d_x, workspace_, context_);
+      break;
+    case MatchKind::kl:
+      loss = kl_loss(x, target, e.match.temperature, options, d_x, workspace_, context_);
+      break;
+  }
+}
+
+void TrainPass::part_backward(const TapeStep& s) {
+  const Tensor d_x = gradient_in(s, 0);
+  if (!s.adds[0])
+    for (int64_t n = 0; n < d_x.rows; ++n) std::fill_n(d_x.row<float>(n), d_x.columns, 0.0f);
+  scale(gradient_out(s), 1, Store::add, part_of(d_x, entry(s).part), context_);
 }
 
 }  // namespace strata

@@ -97,10 +97,31 @@ def attention():
     return {"y": y, "d_q": d_q, "d_k": d_k, "d_v": d_v}
 
 
+def custom_heads():
+    """The reading of src/train/tape_ops_test.cpp."""
+    shapes = {"embedding": (7, 8), "frozen": (8, 8), "down": (3, 8), "up": (8, 3), "factors": (8,), "head": (7, 8)}
+    w = {name: values(shape, 40 + i, 0.8, grad=name != "frozen") for i, (name, shape) in enumerate(shapes.items())}
+    squares, gates, teacher = (values(shape, 50 + i, 2, grad=False) for i, shape in enumerate([(3, 8), (5, 4), (5, 7)]))
+    targets = torch.tensor([2, 6, -100, 0, 5])
+    scored = targets != -100
+    x = w["embedding"][[3, 0, 6, 3, 1]]
+    z = (x @ w["frozen"].T + 0.5 * x @ w["down"].T @ w["up"].T) * w["factors"]
+    logits = z @ w["head"].T
+    losses = {
+        "cross_entropy": F.cross_entropy(logits, targets, ignore_index=-100, label_smoothing=0.1, reduction="sum"),
+        "squared_error": F.mse_loss(z[1:4], squares) * 3,
+        "cosine": (1 - F.cosine_similarity(z[:, :4] * z[:, 4:], gates))[scored].sum(),
+        "kl": F.kl_div(F.log_softmax(logits[scored] / 2, -1), F.log_softmax(teacher[scored] / 2, -1), log_target=True, reduction="sum")}
+    total = (losses["cross_entropy"] + losses["squared_error"] + 0.5 * losses["cosine"] + 0.7 * losses["kl"]) / 4
+    learnt = [name for name in shapes if name != "frozen"]
+    gradients = torch.autograd.grad(total, [w[name] for name in learnt])
+    return {**{name: loss.reshape(1) for name, loss in losses.items()}, **{f"d_{n}": g for n, g in zip(learnt, gradients)}}
+
+
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     cases = {}
-    for case in (norms, activations, cross_entropy, matching, adamw, attention):
+    for case in (norms, activations, cross_entropy, matching, adamw, attention, custom_heads):
         results = case()
         data = [np.ascontiguousarray(r.detach().numpy(), "<f8").ravel() for r in results.values()]
         (OUT / f"{case.__name__}.f64").write_bytes(np.concatenate(data).tobytes())
