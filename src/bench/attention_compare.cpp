@@ -98,25 +98,36 @@ class Length {
     return run;
   }
 
-  // The heads of the first KV head alone.
-  void compare_first_heads(AttentionRun& flash, const std::function<void()>& check) {
-    StandardAttention::Size size = size_of(c_, tokens_);
-    size.heads /= size.kv_heads;
-    size.kv_heads = 1;
-    const auto first = [&](Tensor t, int heads) {
-      t.columns = int64_t{heads} * c_.head_size;
+  // The heads of the first KV head alone, in parts of `queries`.
+  void compare_first_heads(AttentionRun& flash, int64_t queries,
+                           const std::function<void()>& check) {
+    const int heads = c_.heads / c_.kv_heads;
+    const auto first = [&](Tensor t, int count) {
+      t.columns = int64_t{count} * c_.head_size;
       return t;
     };
-    const Operands part = {first(o_.q, size.heads), first(o_.k, 1),
-                           first(o_.v, 1),          first(o_.d_y, size.heads),
-                           first(o_.y, size.heads), first(o_.d_q, size.heads),
-                           first(o_.d_k, 1),        first(o_.d_v, 1)};
+    const Operands part = {first(o_.q, heads),   first(o_.k, 1),     first(o_.v, 1),
+                           first(o_.d_y, heads), first(o_.y, heads), first(o_.d_q, heads),
+                           first(o_.d_k, 1),     first(o_.d_v, 1)};
     const Results own = new_results(part);
-    StandardAttention attention(size, context_);
-    attention.forward(part.q, part.k, part.v, scale(), own.y, check);
-    attention.backward(part.q, part.k, part.v, scale(), part.d_y, own.d_q, own.d_k, own.d_v, check);
+    for (const Tensor& t : {own.d_k, own.d_v})
+      for (int64_t r = 0; r < t.rows; ++r) std::fill_n(t.row<float>(r), t.columns, 0.0f);
+    for (int64_t at = 0; at < tokens_; at += queries) {
+      const int64_t count = std::min(queries, tokens_ - at);
+      const auto rows = [](Tensor t, int64_t begin, int64_t end) {
+        t.data = t.row<float>(begin);
+        t.rows = end - begin;
+        return t;
+      };
+      const auto mine = [&](const Tensor& t) { return rows(t, at, at + count); };
+      const auto seen = [&](const Tensor& t) { return rows(t, 0, at + count); };
+      StandardAttention attention({heads, 1, c_.head_size, count, at}, context_);
+      attention.forward(mine(part.q), seen(part.k), seen(part.v), scale(), mine(own.y), check);
+      attention.backward(mine(part.q), seen(part.k), seen(part.v), scale(), mine(part.d_y),
+                         mine(own.d_q), seen(own.d_k), seen(own.d_v), check);
+    }
     flash.difference = difference(own, part);
-    flash.compared_heads = size.heads;
+    flash.compared_heads = heads;
   }
 
  private:
@@ -187,6 +198,15 @@ double operations(const AttentionComparison& c, int64_t tokens, int products) {
   return 2.0 * products * c.head_size * c.heads * T * (T + 1) / 2;
 }
 
+// Of one KV head's weights, how many rows fit into so many bytes; at most kManyBytes of them, as
+// more would make nothing faster.
+int64_t queries_at_once(const AttentionComparison& c, int64_t tokens, int64_t bytes) {
+  constexpr int64_t kManyBytes = int64_t{256} << 20;
+  const int64_t of_a_row =
+      StandardAttention::bytes({c.heads / c.kv_heads, 1, c.head_size, 1, tokens - 1});
+  return std::min({bytes, kManyBytes, tokens * of_a_row}) / of_a_row;
+}
+
 }  // namespace
 
 const char* attention_method_name(AttentionMethod method) {
@@ -236,17 +256,15 @@ AttentionComparisonResult compare_attention(const AttentionComparison& c, const 
     standard.method = AttentionMethod::standard;
     flash.fits = operands <= c.memory_limit;
     // The results it is compared with lie beside it.
-    const auto fits = [&](const StandardAttention::Size& size) {
-      return operands + operands / 2 + StandardAttention::bytes(size) <= c.memory_limit;
-    };
-    standard.fits = fits(size_of(c, tokens));
+    const int64_t left = c.memory_limit - operands - operands / 2;
+    standard.fits = StandardAttention::bytes(size_of(c, tokens)) <= left;
     if (flash.fits) {
       Length length(c, tokens, context);
       flash = length.flash(repeats, check);
       if (standard.fits)
         standard = length.standard(repeats, &flash, check);
-      else if (fits({c.heads / c.kv_heads, 1, c.head_size, tokens}))
-        length.compare_first_heads(flash, check);
+      else if (const int64_t queries = queries_at_once(c, tokens, left); queries > 0)
+        length.compare_first_heads(flash, queries, check);
     }
     result.runs.push_back(std::move(flash));
     result.runs.push_back(std::move(standard));

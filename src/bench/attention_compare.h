@@ -33,7 +33,8 @@ struct AttentionRun {
   int64_t operand_bytes = 0;                              // q, k, v, y and their gradients
   int64_t peak_bytes = -1;                                // measured, beside the operands
   // Of flash: largest difference from standard, over outputs and gradients; NaN where standard did
-  // not run. Of the first KV head alone where only that fitted.
+  // not run and not even some rows of one head fit. Of the first KV head alone, some queries at a
+  // time, where all heads did not fit.
   double difference = 0;
   int64_t compared_heads = 0;
 };

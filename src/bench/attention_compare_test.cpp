@@ -94,23 +94,21 @@ TEST_F(Comparison, TheMethodsAgreeAndTheLimitDecidesWhatIsRun) {
   c.head_size = 32;
   c.lengths = {64, 256, 512, 1024};
   // Standard: 5 (weights of 4 heads, gradients of one) T^2 floats, 6 T (4 + 2) 32 of operands and
-  // results. By hand for T = 256: 1.3 + 1.2 MB; 512: 5.2 + 2.4; first KV head: 3.1 + 2.4.
+  // results. By hand for T = 256: 1.3 + 1.2 MB; 512: 5.2 + 2.4. The first KV head in parts fits
+  // always.
   c.memory_limit = 6'000'000;
   const auto result = compare_attention(c, context_, 1);
   ASSERT_EQ(result.runs.size(), 8u);
   const bool standard_fits[] = {true, true, false, false};
-  const int64_t compared[] = {4, 4, 2, 0};
+  const int64_t compared[] = {4, 4, 2, 2};
   for (size_t i = 0; i < 4; ++i) {
     const AttentionRun &flash = result.runs[2 * i], &standard = result.runs[2 * i + 1];
     EXPECT_EQ(flash.tokens, c.lengths[i]);
     EXPECT_TRUE(flash.fits);
     EXPECT_EQ(standard.fits, standard_fits[i]) << c.lengths[i];
     EXPECT_EQ(flash.compared_heads, compared[i]);
-    if (compared[i] > 0) {
-      EXPECT_LT(flash.difference, 1e-5) << c.lengths[i];
-    } else {
-      EXPECT_TRUE(std::isnan(flash.difference));
-    }
+    EXPECT_LT(flash.difference, 1e-5) << c.lengths[i];
+    EXPECT_GT(flash.difference, 0) << c.lengths[i];
     EXPECT_EQ(flash.forward_seconds.size(), 1u);
     EXPECT_EQ(standard.backward_seconds.size(), standard_fits[i] ? 1u : 0u);
   }
