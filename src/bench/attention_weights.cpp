@@ -26,11 +26,11 @@ void softmax_row(double* row, int64_t n) {
   for (int64_t i = 0; i < n && sum > 0; ++i) row[i] /= sum;
 }
 
-}  // namespace
-
-AttentionSteps attention(const std::vector<double>& q, const std::vector<double>& k,
-                         const std::vector<double>& v, const AttentionShape& s, double scale,
-                         AttentionView view) {
+// seen(b, i, t): whether query i of a batch's entry sees its key t.
+template <typename Seen>
+AttentionSteps steps_of(const std::vector<double>& q, const std::vector<double>& k,
+                        const std::vector<double>& v, const AttentionShape& s, double scale,
+                        const Seen& seen) {
   if (s.batch < 1 || s.heads < 1 || s.kv_heads < 1 || s.queries < 1 || s.keys < 1 ||
       s.head_size < 1 || s.heads % s.kv_heads != 0)
     fail(ErrorCode::invalid_argument,
@@ -59,8 +59,8 @@ AttentionSteps attention(const std::vector<double>& q, const std::vector<double>
   for (size_t at = 0; at < steps.scaled.size(); ++at) {
     const auto i = static_cast<int64_t>(at) / s.keys % s.queries;
     const auto t = static_cast<int64_t>(at) % s.keys;
-    const bool seen = view == AttentionView::full || t <= i + s.keys - s.queries;
-    steps.scaled[at] = seen ? steps.scaled[at] * scale : kUnseen;
+    const auto b = static_cast<int64_t>(at) / (s.heads * s.queries * s.keys);
+    steps.scaled[at] = seen(b, i, t) ? steps.scaled[at] * scale : kUnseen;
   }
   steps.weights = steps.scaled;
   for (int64_t row = 0; row < s.batch * s.heads * s.queries; ++row)
@@ -75,6 +75,25 @@ AttentionSteps attention(const std::vector<double>& q, const std::vector<double>
             v[static_cast<size_t>((kv + t) * s.head_size + d)];
   }
   return steps;
+}
+
+}  // namespace
+
+AttentionSteps attention(const std::vector<double>& q, const std::vector<double>& k,
+                         const std::vector<double>& v, const AttentionShape& s, double scale,
+                         AttentionView view) {
+  return steps_of(q, k, v, s, scale, [&](int64_t /*b*/, int64_t i, int64_t t) {
+    return view == AttentionView::full || t <= i + s.keys - s.queries;
+  });
+}
+
+AttentionSteps attention(const std::vector<double>& q, const std::vector<double>& k,
+                         const std::vector<double>& v, const AttentionShape& s, double scale,
+                         const std::vector<uint8_t>& mask) {
+  check("mask", mask.size(), s.batch * s.queries * s.keys);
+  return steps_of(q, k, v, s, scale, [&](int64_t b, int64_t i, int64_t t) {
+    return mask[static_cast<size_t>((b * s.queries + i) * s.keys + t)] != 0;
+  });
 }
 
 std::vector<OnlineSoftmaxStep> online_softmax(const std::vector<double>& x, int64_t block) {

@@ -33,6 +33,10 @@ struct AttentionSteps {
 AttentionSteps attention(const std::vector<double>& q, const std::vector<double>& k,
                          const std::vector<double>& v, const AttentionShape& shape, double scale,
                          AttentionView view);
+// The same; a query sees a key where mask [B, Tq, Tk] is not zero, in all heads.
+AttentionSteps attention(const std::vector<double>& q, const std::vector<double>& k,
+                         const std::vector<double>& v, const AttentionShape& shape, double scale,
+                         const std::vector<uint8_t>& mask);
 
 // One block of an online softmax: what is known after it.
 struct OnlineSoftmaxStep {

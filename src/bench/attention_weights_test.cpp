@@ -45,6 +45,30 @@ TEST(Attention, RowsSumToOneInEveryHeadOfCrossAttention) {
   EXPECT_THROW(attention(q, k, {1}, shape, 1, AttentionView::full), Error);
 }
 
+// What a mask hides is as if it were not there; a query that sees nothing gives zeros.
+TEST(Attention, AMaskHidesKeysInEveryHead) {
+  const AttentionShape shape{2, 2, 1, 2, 3, 2}, two{2, 2, 1, 2, 2, 2};
+  std::vector<double> q(16), k(12), v(12);
+  for (size_t i = 0; i < q.size(); ++i) q[i] = std::sin(static_cast<double>(i) * 1.7);
+  for (size_t i = 0; i < k.size(); ++i) k[i] = std::cos(static_cast<double>(i) * 2.3);
+  for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(i);
+  const auto without_last = [](const std::vector<double>& x) {
+    std::vector<double> y(x.begin(), x.begin() + 4);
+    y.insert(y.end(), x.begin() + 6, x.begin() + 10);
+    return y;
+  };
+  std::vector<uint8_t> mask = {1, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 0};
+  const AttentionSteps hidden = attention(q, k, v, shape, 0.7, mask);
+  const AttentionSteps gone =
+      attention(q, without_last(k), without_last(v), two, 0.7, AttentionView::full);
+  for (size_t i = 0; i < gone.out.size(); ++i) EXPECT_NEAR(hidden.out[i], gone.out[i], 1e-12);
+  for (size_t row = 0; row < 8; ++row) EXPECT_EQ(hidden.weights[3 * row + 2], 0);
+  mask.assign(12, 0);
+  EXPECT_EQ(attention(q, k, v, shape, 0.7, mask).out, std::vector<double>(16, 0.0));
+  mask.pop_back();
+  EXPECT_THROW(attention(q, k, v, shape, 0.7, mask), Error);
+}
+
 TEST(OnlineSoftmax, TwoBlocksByHand) {
   const std::vector<double> x = {2, 1, 3, 0.5};
   const auto steps = online_softmax(x, 2);

@@ -76,7 +76,8 @@ std::string matrix_text(const ExplainedAttention& a, const std::vector<double>& 
     }
     out += "\n";
   }
-  if (rows < s.queries) out += fmt::format("  ... {} tokens in all\n", s.queries);
+  if (rows < s.queries || columns < s.keys)
+    out += fmt::format("  ... {} queries and {} keys in all\n", s.queries, s.keys);
   return out;
 }
 
@@ -134,6 +135,7 @@ std::vector<ExplainedAttention> explain_layers(const Model& model, const Tokeniz
     a.layer = layer;
     for (size_t i = 0; i < ids.size(); ++i)
       a.tokens.push_back(shown_token(tokenizer.token_bytes(ids[i], i == 0, true)));
+    a.key_tokens = a.tokens;
     a.shape = {1, c.heads, c.kv_heads, T, T, c.head_size};
     a.scale = c.scale;
     a.steps = attention(in.q, in.k, in.v, a.shape, a.scale, AttentionView::causal);
@@ -164,45 +166,61 @@ std::vector<ExplainedAttention> explain_all_layers(const Model& model, const Tok
   return explain_layers(model, tokenizer, ids, 0, model.config.layers);
 }
 
-ExplainedAttention explain_random_attention(const std::string& text, int heads, int head_size,
-                                            uint64_t seed, AttentionView view) {
+ExplainedAttention explain_random_attention(const std::string& text, const std::string& keys,
+                                            int heads, int head_size, uint64_t seed) {
+  const auto words_of = [](const std::string& line) {
+    std::vector<std::string> out;
+    std::istringstream words(line);
+    for (std::string word; words >> word;) out.push_back(word);
+    check_tokens(out.size());
+    return out;
+  };
   ExplainedAttention a;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) a.tokens.push_back(word);
-  check_tokens(a.tokens.size());
-  const auto T = static_cast<int64_t>(a.tokens.size());
+  a.tokens = words_of(text);
+  const bool cross = !keys.empty();
+  a.key_tokens = cross ? words_of(keys) : a.tokens;
+  const auto queries = static_cast<int64_t>(a.tokens.size());
+  const auto seen = static_cast<int64_t>(a.key_tokens.size());
   const int64_t D = int64_t{heads} * head_size;
   a.model = fmt::format("random projections, seed {}", seed);
-  a.shape = {1, heads, heads, T, T, head_size};
+  a.shape = {1, heads, heads, queries, seen, head_size};
   a.scale = 1 / std::sqrt(static_cast<double>(head_size));
-  const std::vector<double> x = random_numbers(static_cast<size_t>(T * D), seed, 0);
-  // [heads, T, size] of x times a random matrix.
-  const auto project = [&](uint32_t stream) {
+  // [T, D] of the words of a text.
+  const auto vectors = [&](int64_t T, uint32_t stream) {
+    return random_numbers(static_cast<size_t>(T * D), seed, stream);
+  };
+  const std::vector<double> x = vectors(queries, 0), y = cross ? vectors(seen, 4) : x;
+  // [heads, T, size] of vectors times a random matrix.
+  const auto project = [&](const std::vector<double>& from, uint32_t stream) {
     const std::vector<double> w = random_numbers(static_cast<size_t>(D * D), seed, stream);
+    const auto T = static_cast<int64_t>(from.size()) / D;
     std::vector<double> out;
     for (int64_t h = 0; h < heads; ++h)
       for (int64_t t = 0; t < T; ++t)
         for (int64_t d = 0; d < head_size; ++d) {
           double sum = 0;
           for (int64_t i = 0; i < D; ++i)
-            sum += x[static_cast<size_t>(t * D + i)] *
+            sum += from[static_cast<size_t>(t * D + i)] *
                    w[static_cast<size_t>((h * head_size + d) * D + i)];
           out.push_back(sum / std::sqrt(static_cast<double>(D)));
         }
     return out;
   };
-  a.steps = attention(project(1), project(2), project(3), a.shape, a.scale, view);
+  a.steps = attention(project(x, 1), project(y, 2), project(y, 3), a.shape, a.scale,
+                      cross ? AttentionView::full : AttentionView::causal);
   return a;
 }
 
 std::vector<AttentionLink> strongest_links(const ExplainedAttention& a, size_t count) {
   std::vector<AttentionLink> links;
+  const bool self = a.key_tokens == a.tokens;
   for (int64_t h = 0; h < a.shape.heads; ++h)
     for (int64_t i = 0; i < a.shape.queries; ++i) {
       AttentionLink best{h, i, -1, -1};
       // Tokens rest on the first one when they look for nothing.
-      for (int64_t t = 1; t < a.shape.keys; ++t)
-        if (t != i && weight_at(a, h, i, t) > best.weight) best = {h, i, t, weight_at(a, h, i, t)};
+      for (int64_t t = self ? 1 : 0; t < a.shape.keys; ++t)
+        if (!(self && t == i) && weight_at(a, h, i, t) > best.weight)
+          best = {h, i, t, weight_at(a, h, i, t)};
       if (best.key >= 0 && best.weight > 0) links.push_back(best);
     }
   std::stable_sort(links.begin(), links.end(),
@@ -225,7 +243,7 @@ std::string attention_text(const ExplainedAttention& a, int64_t head) {
                      s.head_size);
   for (const AttentionLink& l : strongest_links(a, 10))
     out += fmt::format("  {} -> {} {:.2f}  (head {})\n", a.tokens[static_cast<size_t>(l.query)],
-                       a.tokens[static_cast<size_t>(l.key)], l.weight, l.head);
+                       a.key_tokens[static_cast<size_t>(l.key)], l.weight, l.head);
   return out;
 }
 
@@ -236,9 +254,10 @@ void write_attention_pictures(const ExplainedAttention& a, int64_t head,
   HeatMapPage page;
   page.title = fmt::format("Attention, layer {}", a.layer);
   page.subtitle = a.model + ": rows look at columns";
-  page.row_labels = page.column_labels = a.tokens;
+  page.row_labels = a.tokens;
+  page.column_labels = a.key_tokens;
   page.maps = {map_of(head)};
-  page.annotate = s.queries <= 24;
+  page.annotate = std::max(s.queries, s.keys) <= 24;
   write_heat_maps(page, folder / "attention_heatmap.png");
   page.maps.clear();
   page.annotate = false;

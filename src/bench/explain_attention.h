@@ -16,7 +16,8 @@ namespace strata {
 struct ExplainedAttention {
   std::string model;  // a name, or what the random projections are
   int layer = 0;
-  std::vector<std::string> tokens;  // [T], as they are shown
+  // As they are shown: the queries', and the keys', the same unless attention is across texts.
+  std::vector<std::string> tokens, key_tokens;
   AttentionShape shape;
   double scale = 1;
   AttentionSteps steps;
@@ -29,11 +30,13 @@ ExplainedAttention explain_model_attention(const Model& model, const Tokenizer& 
 // Of all layers, from one forward pass over these tokens (1 to 128).
 std::vector<ExplainedAttention> explain_all_layers(const Model& model, const Tokenizer& tokenizer,
                                                    std::span<const int32_t> ids);
-// Of fresh random projections of random word vectors: the mechanism without a meaning.
-ExplainedAttention explain_random_attention(const std::string& text, int heads, int head_size,
-                                            uint64_t seed, AttentionView view);
+// Of fresh random projections of random word vectors: the mechanism without a meaning. With a text
+// of keys cross-attention: its words give keys and values, all of which every query sees; else
+// causal self-attention.
+ExplainedAttention explain_random_attention(const std::string& text, const std::string& keys,
+                                            int heads, int head_size, uint64_t seed);
 
-// A query and the key it looks at most, itself and the first token aside.
+// A query and the key it looks at most; itself and the first token aside in self-attention.
 struct AttentionLink {
   int64_t head = 0, query = 0, key = 0;
   double weight = 0;

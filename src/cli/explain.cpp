@@ -27,7 +27,7 @@ struct ExplainFlags {
   int heads = 4;
   int head_size = 16;
   uint64_t seed = 1;
-  bool cross = false;
+  std::string cross;
   std::vector<double> numbers = {2, 1, 3, 0.5};
   int64_t block = 2;
   std::string prompt;
@@ -37,8 +37,7 @@ struct ExplainFlags {
 int attention_command(const ExplainFlags& flags) {
   ExplainedAttention a;
   if (flags.model.empty()) {
-    a = explain_random_attention(flags.text, flags.heads, flags.head_size, flags.seed,
-                                 flags.cross ? AttentionView::full : AttentionView::causal);
+    a = explain_random_attention(flags.text, flags.cross, flags.heads, flags.head_size, flags.seed);
   } else {
     const auto model = load_model(resolve_model_path(flags.model));
     a = explain_model_attention(*model, *load_tokenizer(model->path), flags.text, flags.layer);
@@ -63,6 +62,7 @@ int attention_command(const ExplainFlags& flags) {
   j["model"] = a.model;
   j["layer"] = a.layer;
   j["tokens"] = a.tokens;
+  j["key_tokens"] = a.key_tokens;
   j["heads"] = s.heads;
   j["kv_heads"] = s.kv_heads;
   j["head_size"] = s.head_size;
@@ -79,7 +79,7 @@ int attention_command(const ExplainFlags& flags) {
   for (const AttentionLink& l : strongest_links(a, 10))
     j["links"].push_back({{"head", l.head},
                           {"from", a.tokens[static_cast<size_t>(l.query)]},
-                          {"to", a.tokens[static_cast<size_t>(l.key)]},
+                          {"to", a.key_tokens[static_cast<size_t>(l.key)]},
                           {"weight", l.weight}});
   print_json(to_json_text(j));
   return kDone;
@@ -256,7 +256,10 @@ void add_explain(CLI::App& app, Run& run) {
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
     command.add_option("--seed", flags->seed, "of random projections")->excludes(model);
-    command.add_flag("--cross", flags->cross, "random projections: every token sees every other")
+    command
+        .add_option("--cross", flags->cross,
+                    "random projections: the tokens look at this other text (cross-attention)")
+        ->type_name("TEXT")
         ->excludes(model);
     command.add_option("--out", flags->out, "folder for pictures and an HTML page")
         ->type_name("FOLDER");

@@ -31,6 +31,15 @@ def test_attention_of_random_projections_and_of_a_model(strata, tmp_path):
     assert "Strongest links:" in text and " -> " in text
 
 
+def test_cross_attention(strata, tmp_path):
+    result = json.loads(run(strata, "attention", "--text", "le chat dort", "--cross", "the cat is asleep", "--out", tmp_path, "--json").stdout)
+    assert result["tokens"] == ["le", "chat", "dort"] and result["key_tokens"] == ["the", "cat", "is", "asleep"]
+    for head in result["weights"]:
+        assert [len(row) for row in head] == [4, 4, 4] and all(abs(sum(row) - 1) < 1e-9 and min(row) > 0 for row in head)
+    assert all(link["from"] in result["tokens"] and link["to"] in result["key_tokens"] for link in result["links"])
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 def test_sampling(strata):
     done = run(strata, "sampling", require_case("common/chain.gguf"), "-p", "hi", "--json")
     result = json.loads(done.stdout)
