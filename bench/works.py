@@ -4,7 +4,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    kind: str                      # what peers look at: prefill, decode, batch, cold, attention, matmul, train
+    kind: str                      # what peers look at: prefill, decode, batch, cold, attention, matmul, train, train-gpt2
     label: str                     # for the table
     unit: str
     sizes: dict                    # by name; `model` is a path
@@ -69,5 +69,11 @@ def train(options, _model):
                  ["train", "--preset", "shakespeare", "--batch", sizes["batch"], "--repeats", 3], "train")]
 
 
+def train_gpt2(options, _model):
+    sizes = {"batch": 4, "context": 64, "layers": 12, "heads": 12, "width": 768, "vocabulary": 50257}
+    return [Work("train-gpt2", "GPT-2 of 124M, step of 4 x 64, AdamW, f32", "tokens/s", sizes,
+                 ["train", "--preset", "gpt2-124m", "--batch", 4, "--context", 64, "--repeats", 3], "train")]
+
+
 WITH_MODEL = {"prefill": prefill, "decode": decode, "batch": batch, "cold": cold}
-WITHOUT_MODEL = {"attention": attention, "matmul": matmul, "train": train}
+WITHOUT_MODEL = {"attention": attention, "matmul": matmul, "train": train, "train-gpt2": train_gpt2}

@@ -2,7 +2,7 @@
 import sys
 
 NAME = "pytorch"
-KINDS = {"attention", "matmul", "train"}
+KINDS = {"attention", "matmul", "train", "train-gpt2"}
 HOW = "pip install torch (the CPU wheel of PyPI or download.pytorch.org), then --peer-python PYTHON"
 
 if __name__ == "__main__":
@@ -76,7 +76,7 @@ def rate(sizes):
     import torch
     torch.set_num_threads(sizes["threads"])
     torch.manual_seed(1)
-    if sizes["kind"] == "train":
+    if sizes["kind"].startswith("train"):
         return train_rate(sizes)
     with torch.inference_mode():
         if sizes["kind"] == "attention":

@@ -8,21 +8,23 @@
 namespace strata {
 namespace {
 
-// As many characters as Tiny Shakespeare has, [UNK] being one more.
-constexpr int kCharacters = 65;
+// Of Tiny Shakespeare with [UNK], and of GPT-2.
+constexpr int64_t kCharacters = 66;
+constexpr int64_t kGpt2Tokens = 50257;
 
-std::string characters() {
-  std::string all;
-  for (int i = 0; i < kCharacters; ++i) all += static_cast<char>('0' + i);
-  return all;
+// A tokenizer of so many tokens: characters, and [UNK].
+std::string tokenizer_json(int64_t vocabulary) {
+  std::vector<char32_t> characters;
+  for (int64_t i = 0; i + 1 < vocabulary; ++i) characters.push_back(static_cast<char32_t>('0' + i));
+  return character_tokenizer_json(characters);
 }
 
-TokenData random_tokens(int64_t count) {
+TokenData random_tokens(int64_t count, int64_t vocabulary) {
   std::vector<int32_t> tokens;
   uint32_t state = 1;
   for (int64_t i = 0; i < count; ++i) {
     state = state * 1664525u + 1013904223u;
-    tokens.push_back(static_cast<int32_t>((state >> 8) % kCharacters));
+    tokens.push_back(static_cast<int32_t>((state >> 8) % static_cast<uint32_t>(vocabulary)));
   }
   return TokenData::of(std::move(tokens), count);
 }
@@ -39,15 +41,20 @@ Measurement measure_train(const TrainCase& c, int repeats) {
   options.config.optimizer = c.optimizer;
   options.threads = c.threads;
   check_config(options.config, {});
-  const std::string json = character_tokenizer_json(characters());
+  const int64_t vocabulary = c.vocabulary > 0          ? c.vocabulary
+                             : c.preset == "gpt2-124m" ? kGpt2Tokens
+                                                       : kCharacters;
+  const std::string json = tokenizer_json(vocabulary);
   const auto tokenizer = tokenizer_from_json({"bench", json, {}, {}, {}});
-  Trainer trainer(options, random_tokens(64 * options.config.context), *tokenizer, json);
+  Trainer trainer(options, random_tokens(64 * options.config.context, vocabulary), *tokenizer,
+                  json);
   const TrainCost cost = trainer.cost();
   Measurement m;
   m.what = "train";
   m.params["preset"] = c.preset;
   m.params["batch"] = options.config.batch;
   m.params["context"] = options.config.context;
+  m.params["vocabulary"] = vocabulary;
   m.params["dropout"] = c.dropout;
   m.params["optimizer"] = c.optimizer;
   m.params["parameters"] = cost.parameters;

@@ -10,6 +10,8 @@ struct TrainCase {
   std::string preset = "shakespeare";
   int64_t batch = 0;    // sequences of a step; 0: the preset's
   int64_t context = 0;  // 0: the preset's
+  // Tokens there are; 0: 66, Tiny Shakespeare's characters, or 50,257 of gpt2-124m.
+  int64_t vocabulary = 0;
   double dropout = 0;
   std::string optimizer = "adamw";
   int threads = 1;

@@ -387,6 +387,10 @@ void add_bench(CLI::App& app, Run& run) {
                     ->check(CLI::Range(int64_t{0}, int64_t{1} << 16));
                 command.add_option("--context", c.context, "tokens of a sequence; 0: the preset's")
                     ->check(CLI::Range(int64_t{0}, int64_t{1} << 20));
+                command
+                    .add_option("--vocabulary", c.vocabulary,
+                                "tokens; default: 66, or 50257 of gpt2-124m")
+                    ->check(CLI::Range(int64_t{2}, int64_t{50257}));
                 command.add_option("--dropout", c.dropout, "probability")
                     ->check(CLI::Range(0.0, 0.99))
                     ->capture_default_str();

@@ -24,14 +24,17 @@ std::string character_tokenizer_json(std::string_view text) {
 
 std::string character_tokenizer_json(std::span<const char32_t> characters) {
   OrderedJson vocabulary = OrderedJson::object();
+  // Appended as to a vector: operator[] would look through all that are there, each time.
+  using Object = OrderedJson::object_t;
+  auto& entries = static_cast<Object::Container&>(vocabulary.get_ref<Object&>());
   int64_t id = 0;
   for (const char32_t c : characters) {
     std::string spelling;
     append_utf8(spelling, c);
-    vocabulary[spelling] = id++;
+    entries.emplace_back(spelling, id++);
   }
   constexpr const char* kUnknown = "[UNK]";
-  vocabulary[kUnknown] = id;
+  entries.emplace_back(kUnknown, id);
   OrderedJson out;
   out["version"] = "1.0";
   out["truncation"] = nullptr;

@@ -94,7 +94,7 @@ def test_wrong_usage(arguments):
     assert done.returncode == 2 and done.stderr
 
 
-@pytest.mark.parametrize("script", ["compare", "memory.py", "streams.py", "train_memory.py", "tokenizer_speed.py"])
+@pytest.mark.parametrize("script", ["compare", "memory.py", "streams.py", "train_memory.py", "tokenizer_speed.py", "tokenizer_training.py"])
 def test_help(script):
     done = subprocess.run([sys.executable, BENCH / script, "--help"], capture_output=True, text=True)
     assert done.returncode == 0 and f"bench/{script}" in done.stdout
