@@ -4,7 +4,8 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    kind: str                      # what peers look at: prefill, decode, batch, cold, attention, matmul, train, train-gpt2
+    kind: str                      # what peers look at: prefill, decode, batch, cold, attention-forward or -backward, matmul,
+                                   # train, train-gpt2
     label: str                     # for the table
     unit: str
     sizes: dict                    # by name; `model` is a path
@@ -48,18 +49,30 @@ def cold(options, model):
 
 def attention(options, _model):
     sizes = {"heads": options.heads, "context": options.attention_context, "head_size": options.head_size}
-    return [Work("attention", f"attention forward f32, H={sizes['heads']} T={sizes['context']} D={sizes['head_size']}", "GFLOP/s",
+    return [Work(f"attention-{way}", f"training attention {way} f32, H={sizes['heads']} T={sizes['context']} D={sizes['head_size']}",
+                 "GFLOP/s", sizes, ["train-ops", "--ops", "attention", "--heads", sizes["heads"], "--head-size", sizes["head_size"],
+                                    "--tokens", sizes["context"], "--repeats", 3], f"train_attention_{way}")
+            for way in ("forward", "backward")]
+
+
+def paged_attention(options, _model):
+    sizes = {"heads": options.heads, "context": options.attention_context, "head_size": options.head_size}
+    return [Work("attention-forward", f"serving attention f32, H={sizes['heads']} T={sizes['context']} D={sizes['head_size']}", "GFLOP/s",
                  sizes, ["attention", "--heads", sizes["heads"], "--kv-heads", sizes["heads"], "--head-size", sizes["head_size"],
                          "--context", sizes["context"], "--kv-type", "f32", "--repeats", 3],
                  "attention_forward", {"queries": sizes["context"]})]
 
 
 def matmul(options, _model):
+    """y = x w^T, d_x = d_y w, d_w = d_y^T x: the products of a linear layer's step."""
     works = []
     for shape in options.shapes:
         rows, out, width = (int(n) for n in shape.split("x"))
-        works.append(Work("matmul", f"f32 product [{rows}, {width}] x [{width}, {out}]", "GFLOP/s", {"rows": rows, "out": out, "in": width},
-                          ["gemm", "--type", "F32", "--rows", rows, "--out", out, "--in", width, "--repeats", 3], "gemm"))
+        for product in options.products:
+            works.append(Work("matmul", f"f32 product {product}, {rows} rows, weight [{out}, {width}]", "GFLOP/s",
+                              {"rows": rows, "out": out, "in": width, "product": product},
+                              ["train-ops", "--ops", product, "--rows", rows, "--shapes", f"{out}x{width}", "--repeats", 3],
+                              f"gemm_{product}"))
     return works
 
 
@@ -76,4 +89,5 @@ def train_gpt2(options, _model):
 
 
 WITH_MODEL = {"prefill": prefill, "decode": decode, "batch": batch, "cold": cold}
-WITHOUT_MODEL = {"attention": attention, "matmul": matmul, "train": train, "train-gpt2": train_gpt2}
+WITHOUT_MODEL = {"attention": attention, "paged-attention": paged_attention, "matmul": matmul, "train": train,
+                 "train-gpt2": train_gpt2}

@@ -1,4 +1,4 @@
-"""oneDNN's f32 inner product, through the copy inside PyTorch's wheels, weights reordered beforehand."""
+"""oneDNN's f32 inner product, through the copy inside PyTorch's wheels; operands are transposed and reordered beforehand."""
 import sys
 
 NAME = "onednn"
@@ -23,10 +23,13 @@ def rate(sizes):
     import torch
     torch.set_num_threads(sizes["threads"])
     torch.manual_seed(1)
-    x, w = torch.randn(sizes["rows"], sizes["in"]), torch.randn(sizes["out"], sizes["in"])
+    rows, out, width = sizes["rows"], sizes["out"], sizes["in"]
+    x, y, w = torch.randn(rows, width), torch.randn(rows, out), torch.randn(out, width)
+    left, right = {"nt": (x, w), "nn": (y, w.T), "tn": (y.T, x.T)}[sizes["product"]]     # left times right^T
+    left, right = left.contiguous(), right.contiguous()
     with torch.inference_mode():
-        packed = torch.ops.mkldnn._reorder_linear_weight(w, sizes["rows"])
-        seconds = seconds_of(lambda: torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], ""))
+        packed = torch.ops.mkldnn._reorder_linear_weight(right, left.shape[0])
+        seconds = seconds_of(lambda: torch.ops.mkldnn._linear_pointwise(left, packed, None, "none", [], ""))
     return 1e-9 * product_flops(sizes) / seconds
 
 

@@ -24,10 +24,11 @@ def measure(options, work):
 def rate(sizes):
     import numpy
     draw = numpy.random.default_rng(1).standard_normal
-    x = draw((sizes["rows"], sizes["in"]), dtype=numpy.float32)
-    w = draw((sizes["out"], sizes["in"]), dtype=numpy.float32)
-    y = numpy.empty((sizes["rows"], sizes["out"]), dtype=numpy.float32)
-    return 1e-9 * product_flops(sizes) / seconds_of(lambda: numpy.matmul(x, w.T, out=y))
+    rows, out, width = sizes["rows"], sizes["out"], sizes["in"]
+    x, y, w = (draw(shape, dtype=numpy.float32) for shape in ((rows, width), (rows, out), (out, width)))
+    a, b, c = {"nt": (x, w.T, y), "nn": (y, w, x), "tn": (y.T, x, w)}[sizes["product"]]
+    result = numpy.empty_like(c)
+    return 1e-9 * product_flops(sizes) / seconds_of(lambda: numpy.matmul(a, b, out=result))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""PyTorch: scaled dot product attention, torch.nn.functional.linear (MKL or OpenBLAS, as it was built), training steps."""
+"""PyTorch: scaled dot product attention and its gradients, torch.matmul (MKL or OpenBLAS, as it was built), training steps."""
 import sys
 
 NAME = "pytorch"
-KINDS = {"attention", "matmul", "train", "train-gpt2"}
+KINDS = {"attention-forward", "attention-backward", "matmul", "train", "train-gpt2"}
 HOW = "pip install torch (the CPU wheel of PyPI or download.pytorch.org), then --peer-python PYTHON"
 
 if __name__ == "__main__":
@@ -71,21 +71,38 @@ def train_rate(sizes):
     return sizes["batch"] * sizes["context"] / sorted(seconds[1:])[1]
 
 
+def attention_rate(sizes):
+    """GFLOP/s of 2 T T D H forward, the causal half of all products, and 5 T T D H backward, as strata counts."""
+    import torch
+    heads, length, width = sizes["heads"], sizes["context"], sizes["head_size"]
+    backward = sizes["kind"] == "attention-backward"
+    q, k, v = (torch.randn(1, heads, length, width, requires_grad=backward) for _ in range(3))
+
+    def forward():
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    if not backward:
+        with torch.inference_mode():
+            seconds = seconds_of(forward)
+    else:
+        y = forward()
+        d_y = torch.randn_like(y)
+        seconds = seconds_of(lambda: torch.autograd.grad(y, (q, k, v), d_y, retain_graph=True))
+    return (5e-9 if backward else 2e-9) * length * length * width * heads / seconds
+
+
 def rate(sizes):
-    """GFLOP/s. Attention: 2 T T D H, the causal half of all products, as strata counts."""
     import torch
     torch.set_num_threads(sizes["threads"])
     torch.manual_seed(1)
     if sizes["kind"].startswith("train"):
         return train_rate(sizes)
+    if sizes["kind"] != "matmul":
+        return attention_rate(sizes)
+    rows, out, width = sizes["rows"], sizes["out"], sizes["in"]
+    x, y, w = torch.randn(rows, width), torch.randn(rows, out), torch.randn(out, width)
+    a, b, c = {"nt": (x, w.T, y), "nn": (y, w, x), "tn": (y.T, x, w)}[sizes["product"]]
     with torch.inference_mode():
-        if sizes["kind"] == "attention":
-            heads, length, width = sizes["heads"], sizes["context"], sizes["head_size"]
-            q, k, v = (torch.randn(1, heads, length, width) for _ in range(3))
-            seconds = seconds_of(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))
-            return 2e-9 * length * length * width * heads / seconds
-        x, w = torch.randn(sizes["rows"], sizes["in"]), torch.randn(sizes["out"], sizes["in"])
-        return 1e-9 * product_flops(sizes) / seconds_of(lambda: torch.nn.functional.linear(x, w))
+        return 1e-9 * product_flops(sizes) / seconds_of(lambda: torch.matmul(a, b, out=c))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """bench/compare and what its scripts share, against a stand-in for the strata program: no speed is measured."""
+import argparse
 import importlib.util
 import json
 import pathlib
@@ -23,6 +24,8 @@ figures, works = load("figures"), load("works")
 REPORT = {"isa": "avx2", "threads": 2, "config_hash": "ab", "limits": {"read_gb_s": 30, "fp32_gflop_s": 200, "int8_gop_s": 500},
           "results": [{"what": "decode", "model": "m", "params": {}, "value": 40, "unit": "tokens/s", "spread": 1, "of_limit": 0.5}]}
 
+CATALOGUE = {"folder": "/models", "models": [{"name": "tiny-1.5b", "file": "tiny.gguf", "here": True}, {"name": "big", "file": "big.gguf", "here": False}]}
+
 
 @pytest.fixture
 def stand_in(tmp_path):
@@ -33,6 +36,9 @@ import json, pathlib, sys
 calls = pathlib.Path({str(tmp_path)!r}) / "calls"
 before = calls.read_text().splitlines() if calls.exists() else []
 calls.write_text("\\n".join([*before, " ".join(sys.argv[1:])]) + "\\n")
+if sys.argv[1] == "models":
+    print(json.dumps({CATALOGUE!r}))
+    sys.exit()
 report = {REPORT!r}
 report["results"][0]["value"] += 10 * len(before)
 print(json.dumps(report))
@@ -76,6 +82,23 @@ def test_table_and_file(stand_in, tmp_path):
     assert calls == [f"bench decode {tmp_path / 'm.gguf'} --tokens 7 --context 1 --repeats 1 --threads 2 --json --quiet"] * 3
     [work] = json.loads((tmp_path / "out.json").read_text())["works"]
     assert work["strata"] == [40, 50, 60] and work["limits"]["read_gb_s"] == 30
+
+
+def test_catalogue_names(stand_in, tmp_path):
+    run = ["--strata", stand_in, "--works", "decode", "--repeats", 1, "--peers", "openblas"]
+    assert "| tiny | decode" in compare(*run, "tiny-1.5b").stdout
+    assert "bench decode /models/tiny.gguf " in (tmp_path / "calls").read_text()
+    for name, said in (("big", "scripts/get-model big"), ("huge", "nor one of tiny-1.5b, big")):
+        done = compare(*run, name)
+        assert done.returncode == 1 and said in done.stderr
+
+
+def test_works_of_training():
+    options = argparse.Namespace(heads=8, head_size=64, attention_context=4096, shapes=["4096x1536x384"], products=["nt", "tn"])
+    assert [w.kind for w in works.WITHOUT_MODEL["attention"](options, None)] == ["attention-forward", "attention-backward"]
+    forward, tn = works.WITHOUT_MODEL["matmul"](options, None)
+    assert forward.sizes == {"rows": 4096, "out": 1536, "in": 384, "product": "nt"}
+    assert tn.what == "gemm_tn" and tn.strata[:4] == ["train-ops", "--ops", "tn", "--rows"]
 
 
 def test_llama_bench_is_read(stand_in, tmp_path):
