@@ -15,6 +15,7 @@
 #include "cli/bench_kv.h"
 #include "cli/bench_run.h"
 #include "cli/bench_serve.h"
+#include "cli/bench_train_ops.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
 #include "engine/memory_budget.h"
@@ -408,6 +409,7 @@ void add_bench(CLI::App& app, Run& run) {
               });
   add_bench_kv(bench, run);
   add_bench_serve(bench, run);
+  add_bench_train_ops(bench, run);
 }
 
 }  // namespace strata::cli
