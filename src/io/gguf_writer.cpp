@@ -74,6 +74,9 @@ void GgufWriter::add_tensor(std::string name, TensorType type, std::vector<int64
                             std::span<const std::byte> bytes) {
   check_tensor_name(name, "GGUF writer");
   const TensorTypeInfo& info = tensor_type_info(type);
+  if (!gguf_id_of(type))
+    fail(ErrorCode::invalid_argument, "GGUF writer: tensor {}: GGUF has no {}; write safetensors",
+         in_quotes(name), info.name);
   uint64_t elements = 1;
   for (int64_t dim : shape) {
     const auto product = dim > 0 ? checked_multiply(elements, static_cast<uint64_t>(dim)) : 0;
@@ -125,7 +128,7 @@ std::string GgufWriter::header() const {
     put(out, static_cast<uint32_t>(tensor.shape.size()));
     for (auto dim = tensor.shape.rbegin(); dim != tensor.shape.rend(); ++dim)
       put(out, static_cast<uint64_t>(*dim));
-    put(out, gguf_id_of(tensor.type));
+    put(out, *gguf_id_of(tensor.type));
     put(out, offset);
     offset += tensor.bytes.size() + padding(tensor.bytes.size(), alignment);
   }

@@ -1,26 +1,30 @@
 // Included by isa_*_matmul.cpp after matmul_format.inl.h and matmul_panel.inl.h: the products of
 // few tokens, which keep a strip's codes in registers, the float products, and the table of all.
 
-// ---- formats with a block of 32 ----
+// ---- formats whose blocks have an f16 scale alone ----
 
 template <typename F, int kTokens>
-STRATA_SIMD void accumulate_32(Strips w, int64_t in, const ActivationBlock* x, int64_t x_stride,
-                               Floats (&y)[kTokens]) {
+STRATA_SIMD void accumulate_plain(Strips w, int64_t in, const ActivationBlock* x, int64_t x_stride,
+                                  Floats (&y)[kTokens]) {
   const Words bias = w_set(F::kBias);
-  for (int64_t b = 0; b < in / 32; ++b, w = w + (F::kHeaderBytes + F::kCodeBytes)) {
-    prefetch_ahead(w);
-    Bytes codes[8];
-    load_codes<F>(w + F::kHeaderBytes, codes);
+  for (int64_t b = 0; b < in / 32; w = w + (F::kHeaderBytes + F::kUnit * F::kCodeBytes)) {
     const Floats d = f_load_f16(w);
     Floats m = f_zero();
     if constexpr (F::kShape.has_m) m = f_load_f16(w + F::kMBytes);
-    STRATA_UNROLL
-    for (int t = 0; t < kTokens; ++t) {
-      const ActivationBlock& block = x[t * x_stride + b];
-      Ints sum = dot_scaled<F, 8>(codes, block.q, Words{});
-      if constexpr (F::kBias != 0) sum = i_sub(sum, i_pair_dot(w_broadcast_pair(block.sums), bias));
-      y[t] = f_fma(d, f_mul(f_from_int(sum), f_broadcast(&block.scale)), y[t]);
-      if constexpr (F::kShape.has_m) y[t] = f_fma(m, f_broadcast(&block.scaled_sum), y[t]);
+    for (int group = 0; group < F::kUnit; ++group, ++b) {
+      const Strips planes = w + (F::kHeaderBytes + F::kCodeBytes * group);
+      prefetch_ahead(planes);
+      Bytes codes[8];
+      load_codes<F>(planes, codes);
+      STRATA_UNROLL
+      for (int t = 0; t < kTokens; ++t) {
+        const ActivationBlock& block = x[t * x_stride + b];
+        Ints sum = dot_scaled<F, 8>(codes, block.q, Words{});
+        if constexpr (F::kBias != 0)
+          sum = i_sub(sum, i_pair_dot(w_broadcast_pair(block.sums), bias));
+        y[t] = f_fma(d, f_mul(f_from_int(sum), f_broadcast(&block.scale)), y[t]);
+        if constexpr (F::kShape.has_m) y[t] = f_fma(m, f_broadcast(&block.scaled_sum), y[t]);
+      }
     }
   }
 }
@@ -100,7 +104,7 @@ void quantised_tile(const MatmulArgs& a, Strips strips, int64_t row, int64_t tok
   for (int t = 0; t < kTokens; ++t) y[t] = f_zero();
   const ActivationBlock* x = a.blocks + token * a.x_stride;
   if constexpr (F::kShape.scale_groups == 0)
-    accumulate_32<F, kTokens>(strips, a.in, x, a.x_stride, y);
+    accumulate_plain<F, kTokens>(strips, a.in, x, a.x_stride, y);
   else
     accumulate_256<F, kTokens>(strips, a.in, x, a.x_stride, y);
   STRATA_UNROLL
@@ -121,11 +125,15 @@ void matmul_quantised(const MatmulArgs& a) noexcept {
   int64_t row = 0;
   if (a.tokens >= kLeastPanelTokens) {
     constexpr int64_t kRows = kPanelVectors * kLanes;
+    constexpr int kTile = panel_tile_tokens<F>();
+    // Panels of about the same number of tokens, of full tiles.
+    const int64_t panels = (a.tokens + kPanelTokens - 1) / kPanelTokens;
+    const int64_t panel = ((a.tokens + panels - 1) / panels + kTile - 1) / kTile * kTile;
     // A panel that is at most half full costs more than it saves.
     for (; row + kRows / 2 < a.rows; row += kRows)
-      for (int64_t token = 0; token < a.tokens; token += kPanelTokens) {
+      for (int64_t token = 0; token < a.tokens; token += panel) {
         const int64_t left = a.tokens - token;
-        panel_rows<F>(a, row, token, left < kPanelTokens ? static_cast<int>(left) : kPanelTokens);
+        panel_rows<F>(a, row, token, static_cast<int>(left < panel ? left : panel));
       }
   }
   for (; row < a.rows; row += kLanes)
@@ -196,15 +204,28 @@ void matmul_float(const MatmulArgs& a) noexcept {
 // the others from a lower one.
 template <bool kFloats>
 constexpr MatmulKernels make_matmul_kernels(QuantizeRowFunction quantize) {
-  MatmulKernels kernels = {
-      {nullptr, nullptr, nullptr, matmul_quantised<TensorType::q4_0>,
-       matmul_quantised<TensorType::q4_1>, matmul_quantised<TensorType::q5_0>,
-       matmul_quantised<TensorType::q5_1>, matmul_quantised<TensorType::q8_0>,
-       matmul_quantised<TensorType::q2_k>, matmul_quantised<TensorType::q3_k>,
-       matmul_quantised<TensorType::q4_k>, matmul_quantised<TensorType::q5_k>,
-       matmul_quantised<TensorType::q6_k>, matmul_quantised<TensorType::iq4_nl>,
-       matmul_quantised<TensorType::iq4_xs>},
-      quantize};
+  MatmulKernels kernels = {{nullptr,
+                            nullptr,
+                            nullptr,
+                            matmul_quantised<TensorType::q4_0>,
+                            matmul_quantised<TensorType::q4_1>,
+                            matmul_quantised<TensorType::q5_0>,
+                            matmul_quantised<TensorType::q5_1>,
+                            matmul_quantised<TensorType::q8_0>,
+                            matmul_quantised<TensorType::q2_k>,
+                            matmul_quantised<TensorType::q3_k>,
+                            matmul_quantised<TensorType::q4_k>,
+                            matmul_quantised<TensorType::q5_k>,
+                            matmul_quantised<TensorType::q6_k>,
+                            matmul_quantised<TensorType::iq4_nl>,
+                            matmul_quantised<TensorType::iq4_xs>,
+                            matmul_quantised<TensorType::i8_g64>,
+                            matmul_quantised<TensorType::i8_g128>,
+                            matmul_quantised<TensorType::i4_g64>,
+                            matmul_quantised<TensorType::i4_g128>,
+                            matmul_quantised<TensorType::i4z_g64>,
+                            matmul_quantised<TensorType::i4z_g128>},
+                           quantize};
   if constexpr (kFloats) {
     kernels.matmul[static_cast<int>(TensorType::f32)] = matmul_float<TensorType::f32>;
     kernels.matmul[static_cast<int>(TensorType::f16)] = matmul_float<TensorType::f16>;

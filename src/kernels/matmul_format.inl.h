@@ -6,8 +6,9 @@
 // two products in 16 bits and saturates; how many of its results may be added
 // there follows from the codes' range, see addable()):
 //
-//   formats of 32:  for each block:  y = fma(d, float(i) * scale, y);  y =
-//   fma(m, scaled_sum, y)
+//   formats whose blocks have an f16 scale alone (of 32, 64 or 128 columns):
+//                   for each group of 32:  y = fma(d, float(i) * scale, y);
+//                                          y = fma(m, scaled_sum, y)
 //                   i = sum of (code - bias) * q
 //   formats of 256: for each group b of 32: s = fma(float(i_b), scale_b, s)
 //                   i_b = sum of s[g] * (code - bias) * q
@@ -23,7 +24,7 @@ constexpr int8_t kIq4Table[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
 
 // Weights are read once, in order; the processor's own prefetching stops at
 // each 4 KB page.
-constexpr int kPrefetchBytes = 1024;
+constexpr int kPrefetchBytes = 2048;
 
 STRATA_SIMD void prefetch_ahead(Strips w) {
   for (int s = 0; s < kStrips; ++s)
@@ -39,6 +40,8 @@ struct FormatTraits {
 constexpr FormatTraits format_traits(TensorType type) {
   switch (type) {
     case TensorType::q4_0:
+    case TensorType::i4_g64:
+    case TensorType::i4_g128:
       return {8, false};
     case TensorType::q5_0:
       return {16, false};
@@ -54,9 +57,26 @@ constexpr FormatTraits format_traits(TensorType type) {
   }
 }
 
+// Groups of 32 columns in a block of the packed form.
+constexpr int groups_of_block(TensorType type) {
+  switch (type) {
+    case TensorType::i8_g64:
+    case TensorType::i4_g64:
+    case TensorType::i4z_g64:
+      return 2;
+    case TensorType::i8_g128:
+    case TensorType::i4_g128:
+    case TensorType::i4z_g128:
+      return 4;
+    default:
+      return packed_shape(type).scale_groups == 0 ? 1 : 8;
+  }
+}
+
 template <TensorType kType>
 struct Format {
   static constexpr PackedShape kShape = packed_shape(kType);
+  static constexpr int kUnit = groups_of_block(kType);
   static constexpr FormatTraits kTraits = format_traits(kType);
   static constexpr bool kHasSign = kTraits.lookup || kShape.codes == Codes::s8;
   static constexpr bool kSigned = kHasSign && !kUnsignedDots;

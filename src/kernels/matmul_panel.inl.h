@@ -2,15 +2,16 @@
 // sums in the same order, so the same bits.
 //
 // Many tokens: vectors of strips are unpacked once to the first-level cache, as much of their width
-// as fits there, and tiles of 3 or 4 tokens x kPanelVectors vectors are made from it. A vector of
+// as fits there, and tiles of 4 or 5 tokens x kPanelVectors vectors are made from it. A vector of
 // codes then serves several tokens and four activations several vectors, which halves the loads:
 // they, not the arithmetic, bound a tile that holds its codes in registers.
 
-// Vectors unpacked together. With 4 tokens 8 sums, 4 activations, codes and a product are 14 of 16
-// registers; other shapes of about as many registers were no faster (3 x 3, 2 tokens x 4 vectors).
+// Vectors unpacked together. With 5 tokens 10 sums, 5 activations and codes are all 16 registers of
+// AVX2; other shapes were slower there (6 x 2, 8 x 2, 6 tokens x 1) or no faster (3 x 3, 2 x 4).
 constexpr int kPanelVectors = 2;
-// Tokens whose unfinished sums wait (3 KB) while the next columns are unpacked.
-constexpr int kPanelTokens = 48;
+// Tokens whose unfinished sums wait (6 KB) while the next columns are unpacked, at most; half as
+// many took 4 % longer.
+constexpr int kPanelTokens = 100;
 // Groups of 32 columns unpacked at a time, at most: about 10 KB.
 constexpr int kPanelGroups = 16 / kStrips;
 // Below this many tokens unpacking to memory costs more than it saves.
@@ -19,10 +20,11 @@ constexpr int kLeastPanelTokens = 12;
 // Formats that need further sums in 32 bits have fewer registers left.
 template <typename F>
 constexpr int panel_tile_tokens() {
-  return addable(F::kShape.codes, F::kSigned) == 8 && !F::kPer16 ? 4 : 3;
+  return addable(F::kShape.codes, F::kSigned) == 8 && !F::kPer16 ? 5 : 4;
 }
 
-constexpr bool has_block_of_32(const PackedShape& shape) { return shape.scale_groups == 0; }
+// An f16 scale for each block, and no integer ones.
+constexpr bool has_plain_blocks(const PackedShape& shape) { return shape.scale_groups == 0; }
 
 // One for each vector of rows; nothing where a format has no such field.
 template <bool kPresent>
@@ -42,14 +44,14 @@ struct WordsPerVector<false> {};
 // would fall on the same few sets of the cache.
 template <typename F>
 struct PanelGroup {
-  static constexpr bool k32 = has_block_of_32(F::kShape);
-  static constexpr bool kOffsets = !k32 && F::kShape.has_m;
+  static constexpr bool kPlain = has_plain_blocks(F::kShape);
+  static constexpr bool kOffsets = !kPlain && F::kShape.has_m;
   Bytes codes[8][kPanelVectors];
-  [[no_unique_address]] FloatPerVector<k32> d;
-  [[no_unique_address]] FloatPerVector<k32 && F::kShape.has_m> m;
-  [[no_unique_address]] WordsPerVector<!k32> first;
-  [[no_unique_address]] WordsPerVector<!k32 && F::kPer16> second;
-  [[no_unique_address]] WordsPerVector<!k32 && F::kBias != 0> biased;
+  [[no_unique_address]] FloatPerVector<kPlain> d;
+  [[no_unique_address]] FloatPerVector<kPlain && F::kShape.has_m> m;
+  [[no_unique_address]] WordsPerVector<!kPlain> first;
+  [[no_unique_address]] WordsPerVector<!kPlain && F::kPer16> second;
+  [[no_unique_address]] WordsPerVector<!kPlain && F::kBias != 0> biased;
   [[no_unique_address]] FloatPerVector<kOffsets && !F::kPer16> offsets;      // Q4_K, Q5_K
   [[no_unique_address]] WordsPerVector<kOffsets && F::kPer16> pair_offsets;  // Q2_K
 };
@@ -63,13 +65,13 @@ struct PanelBlock {
 template <typename F>
 struct Panel {
   PanelGroup<F> groups[kPanelGroups];
-  PanelBlock blocks[has_block_of_32(F::kShape) ? 1 : kPanelGroups / 8];
+  PanelBlock blocks[has_plain_blocks(F::kShape) ? 1 : kPanelGroups / F::kUnit];
 };
 
 // `count` groups of vector v; w: the first group's block (formats of 256: a whole block).
 template <typename F>
 void unpack_vector(Strips w, int count, int v, Panel<F>& panel) {
-  constexpr int kUnit = has_block_of_32(F::kShape) ? 1 : 8;  // groups of a block
+  constexpr int kUnit = F::kUnit;
   for (int b = 0; b < count; ++b) {
     PanelGroup<F>& group = panel.groups[b];
     const int in_block = b % kUnit;
@@ -79,7 +81,7 @@ void unpack_vector(Strips w, int count, int v, Panel<F>& panel) {
     load_codes<F>(planes, codes);
     STRATA_UNROLL
     for (int g = 0; g < 8; ++g) group.codes[g][v] = codes[g];
-    if constexpr (kUnit == 1) {
+    if constexpr (has_plain_blocks(F::kShape)) {
       group.d.of[v] = f_load_f16(w);
       if constexpr (F::kShape.has_m) group.m.of[v] = f_load_f16(w + F::kMBytes);
     } else {
@@ -104,7 +106,7 @@ template <typename F, int kTokens>
 STRATA_SIMD void panel_dots(const Panel<F>& panel, int b,
                             const ActivationBlock* const (&x)[kTokens],
                             Ints (&sum)[kTokens][kPanelVectors]) {
-  constexpr bool kScaled = !has_block_of_32(F::kShape);
+  constexpr bool kScaled = !has_plain_blocks(F::kShape);
   constexpr int kAddable = addable(F::kShape.codes, F::kSigned);
   constexpr int kRun = F::kPer16 && kAddable > 4 ? 4 : kAddable;
   STRATA_UNROLL
@@ -154,8 +156,8 @@ STRATA_SIMD void panel_dots(const Panel<F>& panel, int b,
 }
 
 template <typename F, int kTokens>
-STRATA_SIMD void panel_tile_32(const Panel<F>& panel, int groups, const ActivationBlock* x,
-                               int64_t x_stride, Floats (&y)[kTokens][kPanelVectors]) {
+STRATA_SIMD void panel_tile_plain(const Panel<F>& panel, int groups, const ActivationBlock* x,
+                                  int64_t x_stride, Floats (&y)[kTokens][kPanelVectors]) {
   for (int b = 0; b < groups; ++b) {
     const ActivationBlock* block[kTokens];
     STRATA_UNROLL
@@ -226,8 +228,8 @@ void panel_tile(const Panel<F>& panel, int groups, const ActivationBlock* x, int
   STRATA_UNROLL
   for (int t = 0; t < kTokens; ++t) STRATA_UNROLL
   for (int v = 0; v < kPanelVectors; ++v) y[t][v] = sums[t][v];
-  if constexpr (has_block_of_32(F::kShape))
-    panel_tile_32<F>(panel, groups, x, x_stride, y);
+  if constexpr (has_plain_blocks(F::kShape))
+    panel_tile_plain<F>(panel, groups, x, x_stride, y);
   else
     panel_tile_256<F>(panel, groups, x, x_stride, y);
   STRATA_UNROLL
@@ -235,11 +237,22 @@ void panel_tile(const Panel<F>& panel, int groups, const ActivationBlock* x, int
   for (int v = 0; v < kPanelVectors; ++v) sums[t][v] = y[t][v];
 }
 
+// All columns of the panel for `tokens` tokens: full tiles, then smaller ones.
+template <typename F, int kTokens>
+void panel_tiles(const Panel<F>& panel, int groups, const ActivationBlock* x, int64_t x_stride,
+                 Floats (*sums)[kPanelVectors], int tokens) {
+  int t = 0;
+  for (; t + kTokens <= tokens; t += kTokens)
+    panel_tile<F, kTokens>(panel, groups, x + t * x_stride, x_stride, sums + t);
+  if constexpr (kTokens > 1)
+    panel_tiles<F, kTokens / 2>(panel, groups, x + t * x_stride, x_stride, sums + t, tokens - t);
+}
+
 // Rows [row, row + kPanelVectors * kLanes) of tokens [token, token + tokens), tokens <=
 // kPanelTokens. Where there are no more rows the first are computed again, and not stored.
 template <typename F>
 void panel_rows(const MatmulArgs& a, int64_t row, int64_t token, int tokens) {
-  constexpr int kUnit = has_block_of_32(F::kShape) ? 1 : 8;  // groups of a block
+  constexpr int kUnit = F::kUnit;
   constexpr int kBlockBytes = F::kHeaderBytes + kUnit * F::kCodeBytes;
   Strips strips[kPanelVectors];
   for (int v = 0; v < kPanelVectors; ++v)
@@ -256,12 +269,11 @@ void panel_rows(const MatmulArgs& a, int64_t row, int64_t token, int tokens) {
     const int groups = first + piece < all ? piece : all - first;
     for (int v = 0; v < kPanelVectors; ++v)
       unpack_vector<F>(strips[v] + first / kUnit * kBlockBytes, groups, v, panel);
+    // The results' lines, each of a page of its own, while the last columns are multiplied.
+    if (first + piece >= all)
+      for (int t = 0; t < tokens; ++t) prefetch_for_write(a.y + (token + t) * a.y_stride + row);
     const ActivationBlock* x = a.blocks + token * a.x_stride + first;
-    constexpr int kTokens = panel_tile_tokens<F>();
-    int t = 0;
-    for (; t + kTokens <= tokens; t += kTokens)
-      panel_tile<F, kTokens>(panel, groups, x + t * a.x_stride, a.x_stride, y + t);
-    for (; t < tokens; ++t) panel_tile<F, 1>(panel, groups, x + t * a.x_stride, a.x_stride, y + t);
+    panel_tiles<F, panel_tile_tokens<F>()>(panel, groups, x, a.x_stride, y, tokens);
   }
   for (int v = 0; v < kPanelVectors && row + v * kLanes < a.rows; ++v)
     for (int t = 0; t < tokens; ++t) store_results(a, y[t][v], row + v * kLanes, token + t);

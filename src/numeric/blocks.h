@@ -140,6 +140,39 @@ struct BlockIq4Xs {
   uint8_t qs[128];
 };
 
+// Formats of our own, which compression writes: groups of kGroup (64 or 128) consecutive columns
+// with f16 scales. Groups of 32 are Q8_0, Q4_0 and Q4_1, bit for bit the same rule. The encoder is
+// numeric/group_encode.h.
+
+// I8_G64, I8_G128: 8.25, 8.125 bits. x[i] = qs[i] * d.
+template <int kGroup>
+struct BlockInt8 {
+  static constexpr int kElements = kGroup;
+  uint16_t d;
+  int8_t qs[kGroup];
+};
+
+// I4_G64, I4_G128: 4.25, 4.125 bits. x[i] = d * (q[i] - 8).
+// q[i]: with j = i % 32: nibble of qs[16 (i / 32) + j % 16], low for j < 16, else high.
+template <int kGroup>
+struct BlockInt4 {
+  static constexpr int kElements = kGroup;
+  uint16_t d;
+  uint8_t qs[kGroup / 2];
+};
+
+// I4Z_G64, I4Z_G128: 4.5, 4.25 bits. x[i] = d * q[i] + m; q as in BlockInt4.
+template <int kGroup>
+struct BlockInt4Offset {
+  static constexpr int kElements = kGroup;
+  uint16_t d;
+  uint16_t m;
+  uint8_t qs[kGroup / 2];
+};
+static_assert(sizeof(BlockInt8<64>) == 66 && sizeof(BlockInt8<128>) == 130 &&
+              sizeof(BlockInt4<64>) == 34 && sizeof(BlockInt4<128>) == 66 &&
+              sizeof(BlockInt4Offset<64>) == 36 && sizeof(BlockInt4Offset<128>) == 68);
+
 static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20 && sizeof(BlockQ5_0) == 22 &&
               sizeof(BlockQ5_1) == 24 && sizeof(BlockQ8_0) == 34 && sizeof(BlockIq4Nl) == 18);
 static_assert(sizeof(BlockQ2_K) == 84 && sizeof(BlockQ3_K) == 110 && sizeof(BlockQ4_K) == 144 &&

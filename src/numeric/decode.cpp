@@ -118,6 +118,24 @@ void decode_block(const BlockIq4Xs& b, float* out) {
   }
 }
 
+template <int kGroup>
+void decode_block(const BlockInt8<kGroup>& b, float* out) {
+  const float d = decode_f16(b.d);
+  for (int i = 0; i < kGroup; ++i) out[i] = to_float(b.qs[i]) * d;
+}
+
+template <int kGroup>
+void decode_block(const BlockInt4<kGroup>& b, float* out) {
+  const float d = decode_f16(b.d);
+  for (int i = 0; i < kGroup; ++i) out[i] = d * to_float(nibble(b.qs + 16 * (i / 32), i % 32) - 8);
+}
+
+template <int kGroup>
+void decode_block(const BlockInt4Offset<kGroup>& b, float* out) {
+  const float d = decode_f16(b.d), m = decode_f16(b.m);
+  for (int i = 0; i < kGroup; ++i) out[i] = d * to_float(nibble(b.qs + 16 * (i / 32), i % 32)) + m;
+}
+
 template <typename Block>
 void decode_blocks(const std::byte* source, float* out, int64_t count) {
   for (int64_t i = 0; i < count; i += Block::kElements, source += sizeof(Block)) {
@@ -174,6 +192,18 @@ void decode_elements(TensorType type, const void* source, float* out, int64_t co
       return decode_blocks<BlockIq4Nl>(bytes, out, count);
     case TensorType::iq4_xs:
       return decode_blocks<BlockIq4Xs>(bytes, out, count);
+    case TensorType::i8_g64:
+      return decode_blocks<BlockInt8<64>>(bytes, out, count);
+    case TensorType::i8_g128:
+      return decode_blocks<BlockInt8<128>>(bytes, out, count);
+    case TensorType::i4_g64:
+      return decode_blocks<BlockInt4<64>>(bytes, out, count);
+    case TensorType::i4_g128:
+      return decode_blocks<BlockInt4<128>>(bytes, out, count);
+    case TensorType::i4z_g64:
+      return decode_blocks<BlockInt4Offset<64>>(bytes, out, count);
+    case TensorType::i4z_g128:
+      return decode_blocks<BlockInt4Offset<128>>(bytes, out, count);
   }
 }
 

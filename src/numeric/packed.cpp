@@ -58,6 +58,19 @@ void read_codes(const BlockQ8_0& block, int, uint32_t codes[8]) {
   std::memcpy(codes, block.qs, 32);
 }
 
+template <int kGroup>
+void read_codes(const BlockInt8<kGroup>& block, int b, uint32_t codes[8]) {
+  std::memcpy(codes, block.qs + 32 * b, 32);
+}
+template <int kGroup>
+void read_codes(const BlockInt4<kGroup>& block, int b, uint32_t codes[8]) {
+  nibble_codes(block.qs + 16 * b, codes);
+}
+template <int kGroup>
+void read_codes(const BlockInt4Offset<kGroup>& block, int b, uint32_t codes[8]) {
+  nibble_codes(block.qs + 16 * b, codes);
+}
+
 void read_codes(const BlockQ2_K& block, int b, uint32_t codes[8]) {
   for (int g = 0; g < 8; ++g)
     codes[g] = load_word(block.qs + 32 * (b / 4) + 4 * g) >> (2 * (b % 4)) & kLow2;
@@ -188,6 +201,14 @@ Header read_header(const BlockQ4_0& block) { return plain_header(block); }
 Header read_header(const BlockQ5_0& block) { return plain_header(block); }
 Header read_header(const BlockQ8_0& block) { return plain_header(block); }
 Header read_header(const BlockIq4Nl& block) { return plain_header(block); }
+template <int kGroup>
+Header read_header(const BlockInt8<kGroup>& block) {
+  return plain_header(block);
+}
+template <int kGroup>
+Header read_header(const BlockInt4<kGroup>& block) {
+  return plain_header(block);
+}
 template <typename Block>
 Header offset_header(const Block& block) {
   Header header = plain_header(block);
@@ -196,6 +217,10 @@ Header offset_header(const Block& block) {
 }
 Header read_header(const BlockQ4_1& block) { return offset_header(block); }
 Header read_header(const BlockQ5_1& block) { return offset_header(block); }
+template <int kGroup>
+Header read_header(const BlockInt4Offset<kGroup>& block) {
+  return offset_header(block);
+}
 template <typename Block>
 Header k4_header(const Block& block) {
   Header header = plain_header(block);
@@ -320,13 +345,19 @@ float decode_code(TensorType type, const Header& h, float d, float m, int i, int
   const auto signed_scale = [&](int g) { return static_cast<int8_t>(h.scales[g]); };
   switch (type) {
     case TensorType::q4_0:
+    case TensorType::i4_g64:
+    case TensorType::i4_g128:
       return d * to_float(code - 8);
     case TensorType::q5_0:
       return d * to_float(code - 16);
     case TensorType::q4_1:
     case TensorType::q5_1:
+    case TensorType::i4z_g64:
+    case TensorType::i4z_g128:
       return d * to_float(code) + m;
     case TensorType::q8_0:
+    case TensorType::i8_g64:
+    case TensorType::i8_g128:
       return to_float(static_cast<int8_t>(code)) * d;
     case TensorType::iq4_nl:
       return d * to_float(kIq4Values[code]);
@@ -391,6 +422,18 @@ void pack_strip(TensorType type, const std::byte* const rows[kStripRows], int64_
       return pack_rows<TensorType::iq4_nl, BlockIq4Nl>(rows, in, strip);
     case TensorType::iq4_xs:
       return pack_rows<TensorType::iq4_xs, BlockIq4Xs>(rows, in, strip);
+    case TensorType::i8_g64:
+      return pack_rows<TensorType::i8_g64, BlockInt8<64>>(rows, in, strip);
+    case TensorType::i8_g128:
+      return pack_rows<TensorType::i8_g128, BlockInt8<128>>(rows, in, strip);
+    case TensorType::i4_g64:
+      return pack_rows<TensorType::i4_g64, BlockInt4<64>>(rows, in, strip);
+    case TensorType::i4_g128:
+      return pack_rows<TensorType::i4_g128, BlockInt4<128>>(rows, in, strip);
+    case TensorType::i4z_g64:
+      return pack_rows<TensorType::i4z_g64, BlockInt4Offset<64>>(rows, in, strip);
+    case TensorType::i4z_g128:
+      return pack_rows<TensorType::i4z_g128, BlockInt4Offset<128>>(rows, in, strip);
   }
 }
 

@@ -14,7 +14,7 @@ namespace strata {
 //
 // Quantised types: a strip is in / block_elements blocks, one after the other, each made of
 //   d        8 f16             the blocks' scales of rows 0..7
-//   m        8 f16             Q4_1, Q5_1: offset m; Q2_K, Q4_K, Q5_K: dmin
+//   m        8 f16             Q4_1, Q5_1, I4Z_*: offset m; Q2_K, Q4_K, Q5_K: dmin
 //   scales   n x 8 bytes       n groups of (row 0..7), the K formats' integers:
 //                              Q4_K, Q5_K: s[g], 8 groups     IQ4_XS: s[g] - 32, 8 groups
 //                              Q6_K: s[g], 16 groups          Q3_K: s[g] - 32, 16 groups
@@ -27,9 +27,9 @@ namespace strata {
 //   high fifth bit (u5):             1 plane;  bit g bits 4, 5 (u6):             2 planes; plane p
 //   holds g = 4 p + j in bits 2 j, 2 j + 1 low two bits (u2, u3):      2 planes, likewise third bit
 //   (u3):             1 plane;  bit g s8:                         8 planes; plane g
-// Codes are the q[i] of blocks.h (for Q8_0 two's complement). Everything is exact: unpack_row gives
-// the bits of decode_elements. Sizes against the file's: Q3_K 1.036, Q4_K 1.028, Q5_K 1.023, IQ4_XS
-// 1.015, all others equal.
+// Codes are the q[i] of blocks.h (for Q8_0 and I8_* two's complement). Everything is exact:
+// unpack_row gives the bits of decode_elements. Sizes against the file's: Q3_K 1.036, Q4_K 1.028,
+// Q5_K 1.023, IQ4_XS 1.015, all others equal.
 inline constexpr int kStripRows = 8;
 
 enum class Codes : uint8_t { none, u2, u3, u4, u5, u6, s8 };
@@ -70,6 +70,15 @@ constexpr PackedShape packed_shape(TensorType type) {
       return {Codes::u6, false, 16, 0};
     case TensorType::iq4_xs:
       return {Codes::u4, false, 8, 0};
+    case TensorType::i8_g64:
+    case TensorType::i8_g128:
+      return {Codes::s8, false, 0, 0};
+    case TensorType::i4_g64:
+    case TensorType::i4_g128:
+      return {Codes::u4, false, 0, 0};
+    case TensorType::i4z_g64:
+    case TensorType::i4z_g128:
+      return {Codes::u4, true, 0, 0};
   }
   return {};
 }

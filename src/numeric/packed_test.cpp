@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "numeric/group_encode.h"
 #include "numeric/tensor_type.h"
 
 namespace strata {
@@ -61,6 +62,9 @@ TEST_P(Packed, TakesHardlyMoreRoomThanTheFile) {
   const int64_t in = 8 * info.block_elements;
   const double file = 8.0 * static_cast<double>(8 * info.block_bytes);
   EXPECT_LE(static_cast<double>(packed_strip_bytes(type(), in)), 1.037 * file) << info.name;
+  if (is_group_type(type())) {
+    EXPECT_EQ(static_cast<double>(packed_strip_bytes(type(), in)), file) << info.name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Packed, testing::Range(0, kTensorTypeCount), [](const auto& test) {

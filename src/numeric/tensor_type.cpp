@@ -1,5 +1,6 @@
 #include "numeric/tensor_type.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -29,6 +30,12 @@ constexpr std::array<TensorTypeInfo, kTensorTypeCount> kInfos = {{
     block_info<BlockQ6_K>(TensorType::q6_k, "Q6_K"),
     block_info<BlockIq4Nl>(TensorType::iq4_nl, "IQ4_NL"),
     block_info<BlockIq4Xs>(TensorType::iq4_xs, "IQ4_XS"),
+    block_info<BlockInt8<64>>(TensorType::i8_g64, "I8_G64"),
+    block_info<BlockInt8<128>>(TensorType::i8_g128, "I8_G128"),
+    block_info<BlockInt4<64>>(TensorType::i4_g64, "I4_G64"),
+    block_info<BlockInt4<128>>(TensorType::i4_g128, "I4_G128"),
+    block_info<BlockInt4Offset<64>>(TensorType::i4z_g64, "I4Z_G64"),
+    block_info<BlockInt4Offset<128>>(TensorType::i4z_g128, "I4Z_G128"),
 }};
 
 constexpr bool infos_are_in_order() {
@@ -60,17 +67,20 @@ std::string_view gguf_type_name(uint32_t id) {
 }
 
 std::optional<TensorType> tensor_type_from_gguf(uint32_t id) {
-  const std::string_view name = gguf_type_name(id);
+  return tensor_type_named(gguf_type_name(id));
+}
+
+std::optional<uint32_t> gguf_id_of(TensorType type) {
+  const auto* const found =
+      std::find(kGgufNames.begin(), kGgufNames.end(), tensor_type_info(type).name);
+  if (found == kGgufNames.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - kGgufNames.begin());
+}
+
+std::optional<TensorType> tensor_type_named(std::string_view name) {
   for (const TensorTypeInfo& info : kInfos)
     if (info.name == name) return info.type;
   return std::nullopt;
-}
-
-uint32_t gguf_id_of(TensorType type) {
-  const std::string_view name = tensor_type_info(type).name;
-  uint32_t id = 0;
-  while (kGgufNames[id] != name) ++id;  // every TensorType has a GGUF number
-  return id;
 }
 
 }  // namespace strata

@@ -29,11 +29,19 @@ TEST(TensorType, NamesOfUnreadTypes) {
   EXPECT_EQ(gguf_type_name(42), "");
 }
 
-TEST(TensorType, NumberAndTypeAreInverse) {
+TEST(TensorType, NumberAndNameLeadBackToTheType) {
+  int ours = 0;
   for (int i = 0; i < kTensorTypeCount; ++i) {
     const auto type = static_cast<TensorType>(i);
-    EXPECT_EQ(tensor_type_from_gguf(gguf_id_of(type)), type);
+    EXPECT_EQ(tensor_type_named(tensor_type_info(type).name), type);
+    if (const auto id = gguf_id_of(type))
+      EXPECT_EQ(tensor_type_from_gguf(*id), type);
+    else
+      ++ours;
   }
+  EXPECT_EQ(ours, 6);
+  EXPECT_EQ(tensor_type_named(""), std::nullopt);
+  EXPECT_EQ(tensor_type_named("i8_g64"), std::nullopt);
 }
 
 TEST(TensorType, BlockSizes) {

@@ -11,8 +11,9 @@ namespace {
 constexpr int64_t kPanelBytes = 192 << 10;
 // Below this many tokens reading a strip again costs more than activations from the third level.
 constexpr int64_t kLeastPanel = 48;
-// Panels are cut at multiples of this, so that only the last has a tile that is not full.
-constexpr int64_t kPanelUnit = 8;
+// Panels are cut at multiples of this, so that only the last has a tile that is not full: tiles
+// have 4 or 5 tokens.
+constexpr int64_t kPanelUnit = 20;
 // Work (weight bytes x tokens) that is done before another thread has woken up.
 constexpr int64_t kSerialWork = 32 << 10;
 
@@ -84,7 +85,9 @@ void linear(std::span<const LinearPart> parts, const LinearInput& input, const O
   }
   const int64_t tokens = parts[0].y.rows;
   if (tokens == 0) return;
-  const int64_t panel = std::max(kLeastPanel, kPanelBytes / panel_bytes / kPanelUnit * kPanelUnit);
+  // Panels of about the same number of tokens, so that the last is not a small one.
+  const int64_t most = std::max(kLeastPanel, kPanelBytes / panel_bytes);
+  const int64_t panel = ceil_div(ceil_div(tokens, ceil_div(tokens, most)), kPanelUnit) * kPanelUnit;
 
   // The work is a line: panel after panel, in each part after part, strip after strip, a strip as
   // long as its bytes. Each thread takes a stretch of equal length, strips going to the thread in

@@ -49,6 +49,8 @@ inline std::vector<int> half_fields(TensorType type) {
     case TensorType::q5_1:
     case TensorType::q4_k:
     case TensorType::q5_k:
+    case TensorType::i4z_g64:
+    case TensorType::i4z_g128:
       return {0, 2};
     case TensorType::q2_k:
       return {80, 82};
@@ -83,12 +85,11 @@ inline TestMatrix make_test_matrix(TensorType type, int64_t out, int64_t in, uin
     }
     return m;
   }
+  const bool two_s_complement = packed_shape(type).codes == Codes::s8;
   for (std::byte& b : m.file) {
     b = std::byte(random.bits() >> 56);
-    if (codes == TestCodes::largest)
-      b = type == TensorType::q8_0 ? std::byte{0x7f} : std::byte{0xff};
-    if (codes == TestCodes::smallest)
-      b = type == TensorType::q8_0 ? std::byte{0x80} : std::byte{0x00};
+    if (codes == TestCodes::largest) b = two_s_complement ? std::byte{0x7f} : std::byte{0xff};
+    if (codes == TestCodes::smallest) b = two_s_complement ? std::byte{0x80} : std::byte{0x00};
   }
   for (size_t block = 0; block < m.file.size(); block += info.block_bytes)
     for (int field : half_fields(type))

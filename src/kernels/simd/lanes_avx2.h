@@ -131,6 +131,7 @@ STRATA_SIMD Ints i_add_dot_u8(Ints sum, Bytes w, const int8_t* x) {
 STRATA_SIMD void prefetch(const std::byte* p) {
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
 }
+STRATA_SIMD void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1, 3); }
 
 }  // namespace
 }  // namespace strata

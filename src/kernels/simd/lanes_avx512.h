@@ -150,6 +150,7 @@ STRATA_SIMD Floats f_add_bf16_pair_dot(Floats sum, Words a, Words b) {
 STRATA_SIMD void prefetch(const std::byte* p) {
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
 }
+STRATA_SIMD void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1, 3); }
 
 }  // namespace
 }  // namespace strata

@@ -235,6 +235,7 @@ STRATA_SIMD Floats f_add_bf16_pair_dot(Floats sum, Words a, Words b) {
 }
 
 STRATA_SIMD void prefetch(const std::byte*) {}
+STRATA_SIMD void prefetch_for_write(const float*) {}
 
 }  // namespace
 }  // namespace strata
