@@ -12,6 +12,7 @@
 #include "io/file_kind.h"
 #include "io/json_scanner.h"
 #include "io/message_text.h"
+#include "numeric/tensor_type.h"
 
 namespace strata {
 namespace {
@@ -156,6 +157,41 @@ void check_cover(std::vector<Entry>& entries, uint64_t data_bytes, const std::st
          data_bytes);
 }
 
+// Tensors of block formats: U8 in the table, what they are in the metadata.
+void read_block_types(std::vector<Entry>& entries,
+                      const std::map<std::string, std::string>& metadata, const std::string& file) {
+  std::map<std::string_view, Entry*> by_name;
+  for (auto key = metadata.lower_bound(std::string(kBlockTypeKey));
+       key != metadata.end() && key->first.starts_with(kBlockTypeKey); ++key) {
+    if (by_name.empty())
+      for (Entry& entry : entries) by_name.emplace(entry.tensor.name, &entry);
+    const auto found = by_name.find(std::string_view(key->first).substr(kBlockTypeKey.size()));
+    if (found == by_name.end())
+      fail(ErrorCode::data_corrupt, "{}: metadata {}: the file has no such tensor", file,
+           in_quotes(key->first));
+    Entry& entry = *found->second;
+    const std::string name = in_quotes(entry.tensor.name);
+    const std::optional<TensorType> type = tensor_type_named(key->second);
+    if (!type || tensor_type_info(*type).block_elements == 1)
+      fail(ErrorCode::unsupported,
+           "{}: tensor {}: its metadata says type {}, no block format known", file, name,
+           in_quotes(key->second));
+    const TensorTypeInfo& info = tensor_type_info(*type);
+    std::vector<int64_t>& shape = entry.tensor.shape;
+    constexpr int64_t kMostBytes = int64_t{1}
+                                   << 56;  // a row of a tensor without rows may claim more
+    if (entry.dtype != "U8" || shape.empty() || shape.back() % info.block_bytes != 0 ||
+        shape.back() > kMostBytes)
+      fail(ErrorCode::data_corrupt,
+           "{}: tensor {}: {} rows of {} bytes, wanted U8 and whole blocks of {} bytes for {}",
+           file, name, entry.dtype, shape.empty() ? 0 : shape.back(), info.block_bytes, info.name);
+    // Some elements a byte: the product of the dimensions still fits.
+    shape.back() = shape.back() / info.block_bytes * info.block_elements;
+    entry.tensor.type = *type;
+    entry.is_read = true;
+  }
+}
+
 // A message about a length that cannot be is worth little where the file is of another kind.
 [[noreturn]] void refuse_file(std::span<const std::byte> bytes, const std::string& file,
                               std::string_view problem) {
@@ -210,6 +246,7 @@ SafetensorsContent parse_safetensors(std::span<const std::byte> bytes, const std
   });
   json.expect_end();
   check_cover(entries, data.size(), file);
+  read_block_types(entries, content.metadata, file);
 
   for (Entry& entry : entries) {
     StoredTensor& tensor = entry.tensor;

@@ -19,6 +19,8 @@ namespace strata {
 inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;  // bytes, as the reference has it
 inline constexpr uint64_t kMaxSafetensorsTensors = 1 << 20;
 inline constexpr std::string_view kSafetensorsMetadataKey = "__metadata__";
+// Before the name of a tensor in a block format, as a key of the metadata.
+inline constexpr std::string_view kBlockTypeKey = "strata.type.";
 
 // What one safetensors file says, checked whole; the tensors' bytes point into the given bytes.
 //
@@ -27,6 +29,11 @@ inline constexpr std::string_view kSafetensorsMetadataKey = "__metadata__";
 //   {"__metadata__": {text: text, ...},                                   (may be absent)
 //    NAME: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
 // Offsets count from the start of the data; the tensors cover it without hole or overlap.
+//
+// Block formats (numeric/blocks.h), an addition of ours: a tensor NAME [..., in] is stored as U8
+// [..., bytes of a row], its blocks one after the other as in GGUF files, and the metadata of the
+// same file has "strata.type.NAME": "I4_G64", the type's name. Its StoredTensor has that type and
+// the shape [..., in]; such metadata without such a tensor is data_corrupt.
 // Source: the format's description (huggingface/safetensors, README, section "Format").
 struct SafetensorsContent {
   std::map<std::string, std::string> metadata;

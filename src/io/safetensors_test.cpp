@@ -72,6 +72,44 @@ TEST(Safetensors, OtherTypesAreListed) {
               HasSubstr("tensor 'x': dtype 'Z9'"));
 }
 
+// Two rows of 128 columns: 2 blocks of 34 bytes each.
+std::string block_file(const std::string& metadata, const std::string& shape = "[2,68]",
+                       const std::string& dtype = "U8") {
+  return file_of("{\"__metadata__\":{" + metadata + "},\"w\":{\"dtype\":\"" + dtype +
+                     "\",\"shape\":" + shape + ",\"data_offsets\":[0,136]}}",
+                 136);
+}
+
+TEST(Safetensors, BlockFormatsAreNamedInTheMetadata) {
+  const SafetensorsContent content = parse(block_file(R"("format":"pt","strata.type.w":"I4_G64")"));
+  ASSERT_EQ(content.tensors.size(), 1u);
+  EXPECT_EQ(content.tensors[0].type, TensorType::i4_g64);
+  EXPECT_EQ(content.tensors[0].shape, (std::vector<int64_t>{2, 128}));
+  EXPECT_EQ(content.tensors[0].bytes.size(), 136u);
+  EXPECT_TRUE(content.unread.empty());
+  EXPECT_EQ(parse(block_file(R"("format":"pt")")).unread.size(), 1u);
+  // Q8_0 is the int8 format with groups of 32.
+  EXPECT_EQ(parse(block_file(R"("strata.type.w":"Q8_0")")).tensors[0].shape,
+            (std::vector<int64_t>{2, 64}));
+}
+
+TEST(Safetensors, BlockFormatsThatDoNotFit) {
+  EXPECT_THAT(error_of(block_file(R"("strata.type.v":"I4_G64")")), HasSubstr("no such tensor"));
+  EXPECT_THAT(error_of(block_file(R"("strata.type.w":"I4_G96")"), ErrorCode::unsupported),
+              HasSubstr("'I4_G96'"));
+  EXPECT_THAT(error_of(block_file(R"("strata.type.w":"F32")"), ErrorCode::unsupported),
+              HasSubstr("no block format"));
+  EXPECT_THAT(error_of(block_file(R"("strata.type.w":"I4_G64")", "[4,34]", "I8")),
+              HasSubstr("wanted U8"));
+  EXPECT_THAT(error_of(block_file(R"("strata.type.w":"I8_G64")")), HasSubstr("blocks of 66 bytes"));
+  EXPECT_EQ(parse(block_file(R"("strata.type.w":"I4_G64")", "[4,34]")).tensors[0].columns(), 64);
+  // No rows, but rows that no file could hold.
+  const std::string huge =
+      R"({"__metadata__":{"strata.type.w":"Q2_K"},"w":{"dtype":"U8","shape":[0,4611686018427387840],)"
+      R"("data_offsets":[0,0]}})";
+  EXPECT_THAT(error_of(file_of(huge, 0)), HasSubstr("wanted U8 and whole blocks"));
+}
+
 TEST(Safetensors, LengthOfTheHeader) {
   EXPECT_THAT(error_of(""), HasSubstr("cut short"));
   EXPECT_THAT(error_of("1234567"), HasSubstr("cut short"));
@@ -260,6 +298,25 @@ TEST_F(SafetensorsFolder, WriterAndReaderAgree) {
   EXPECT_EQ(store->find("none")->elements(), 0);
 }
 
+TEST_F(SafetensorsFolder, BlockFormatsComeBack) {
+  std::vector<std::byte> blocks(4 * 68);
+  for (size_t i = 0; i < blocks.size(); ++i) blocks[i] = static_cast<std::byte>(i);
+  const std::vector<float> norm = {1, 2};
+  write_safetensors(folder_ / "model.safetensors",
+                    std::vector<SafetensorsTensor>{
+                        {"w", TensorType::i4z_g128, {2, 256}, blocks},
+                        {"norm", TensorType::f32, {2}, std::as_bytes(std::span(norm))}},
+                    {{"format", "pt"}});
+  const auto store = open_safetensors(folder_);
+  const StoredTensor* w = store->find("w");
+  ASSERT_NE(w, nullptr);
+  EXPECT_EQ(w->type, TensorType::i4z_g128);
+  EXPECT_EQ(w->shape, (std::vector<int64_t>{2, 256}));
+  EXPECT_EQ(std::memcmp(w->bytes.data(), blocks.data(), blocks.size()), 0);
+  EXPECT_EQ(store->find("norm")->type, TensorType::f32);
+  EXPECT_EQ(store->metadata().at("strata.type.w"), "I4Z_G128");
+}
+
 TEST_F(SafetensorsFolder, WritesFilesWithoutTensors) {
   write_safetensors(folder_ / "model.safetensors", {}, {{"kind", "config"}});
   EXPECT_EQ(open_safetensors(folder_)->metadata().at("kind"), "config");
@@ -282,6 +339,7 @@ TEST_F(SafetensorsFolder, WriterRefusesWhatCouldNotBeRead) {
   refused({{"a", TensorType::f32, {3}, bytes}});
   refused({{"a", TensorType::f32, {-2}, bytes}});
   refused({{"a", TensorType::q8_0, {2}, bytes}});
+  refused({}, {{"strata.type.a", "Q8_0"}});
   refused({}, {{"a", "\xff"}});
   refused({}, {{"a", std::string(kMaxSafetensorsHeader, 'x')}});
 }

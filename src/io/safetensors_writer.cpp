@@ -32,16 +32,27 @@ void check_header_size(uint64_t size) {
          size, kMaxSafetensorsHeader);
 }
 
+bool is_block_format(TensorType type) { return tensor_type_info(type).block_elements > 1; }
+
+// The shape in the header: of a block format's bytes.
+std::vector<int64_t> header_shape(const SafetensorsTensor& tensor) {
+  std::vector<int64_t> shape = tensor.shape;
+  if (!is_block_format(tensor.type)) return shape;
+  const TensorTypeInfo& info = tensor_type_info(tensor.type);
+  if (shape.empty() || shape.back() % info.block_elements != 0)
+    fail(ErrorCode::invalid_argument,
+         "safetensors writer: tensor {}: rows of {}, wanted whole blocks of {} for {}",
+         in_quotes(tensor.name), shape.empty() ? 1 : shape.back(), info.block_elements, info.name);
+  shape.back() = shape.back() / info.block_elements * info.block_bytes;
+  return shape;
+}
+
 // Bytes that shape and type ask for.
 uint64_t size_of(const SafetensorsTensor& tensor) {
-  const bool is_plain = tensor.type == TensorType::f32 || tensor.type == TensorType::f16 ||
-                        tensor.type == TensorType::bf16;
-  if (!is_plain)
-    fail(ErrorCode::invalid_argument,
-         "safetensors writer: tensor {} has type {}, wanted F32, F16 or BF16",
-         in_quotes(tensor.name), tensor_type_info(tensor.type).name);
-  uint64_t size = static_cast<uint64_t>(tensor_type_info(tensor.type).block_bytes);
-  for (int64_t dim : tensor.shape) {
+  uint64_t size = is_block_format(tensor.type)
+                      ? 1
+                      : static_cast<uint64_t>(tensor_type_info(tensor.type).block_bytes);
+  for (int64_t dim : header_shape(tensor)) {
     const auto product =
         dim < 0 ? std::nullopt : checked_multiply(size, static_cast<uint64_t>(dim));
     if (!product || *product > uint64_t{1} << 60)
@@ -69,10 +80,19 @@ void check(const SafetensorsTensor& tensor) {
 }  // namespace
 
 std::string safetensors_header(std::span<const SafetensorsTensor> tensors,
-                               const std::map<std::string, std::string>& metadata) {
+                               const std::map<std::string, std::string>& given_metadata) {
   if (tensors.size() > kMaxSafetensorsTensors)
     fail(ErrorCode::invalid_argument, "safetensors writer: {} tensors, wanted at most {}",
          tensors.size(), kMaxSafetensorsTensors);
+  std::map<std::string, std::string> metadata = given_metadata;
+  if (const auto key = metadata.lower_bound(std::string(kBlockTypeKey));
+      key != metadata.end() && key->first.starts_with(kBlockTypeKey))
+    fail(ErrorCode::invalid_argument,
+         "safetensors writer: metadata {}: such keys are made from the tensors' types",
+         in_quotes(key->first));
+  for (const SafetensorsTensor& tensor : tensors)
+    if (is_block_format(tensor.type))
+      metadata[std::string(kBlockTypeKey) + tensor.name] = tensor_type_info(tensor.type).name;
   std::string json = "{";
   if (!metadata.empty()) {
     std::string members;
@@ -90,11 +110,13 @@ std::string safetensors_header(std::span<const SafetensorsTensor> tensors,
       fail(ErrorCode::invalid_argument, "safetensors writer: duplicate tensor name {}",
            in_quotes(tensor.name));
     std::string shape;
-    for (int64_t dim : tensor.shape) shape += fmt::format("{}{}", shape.empty() ? "" : ",", dim);
+    for (int64_t dim : header_shape(tensor))
+      shape += fmt::format("{}{}", shape.empty() ? "" : ",", dim);
     const uint64_t end = offset + tensor.bytes.size();
     json += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
                         json.size() > 1 ? "," : "", json_text(tensor.name),
-                        tensor_type_info(tensor.type).name, shape, offset, end);
+                        is_block_format(tensor.type) ? "U8" : tensor_type_info(tensor.type).name,
+                        shape, offset, end);
     offset = end;
   }
   json += "}";

@@ -267,10 +267,12 @@ void refuse_other_mathematics(JsonKeys& k) {
   k.want_neutral_flag("scale_attn_weights", true, "attention without scale");
   k.want_neutral_flag("alibi", false, "ALiBi");
   if (const auto quantisation = k.find_object("quantization_config")) {
+    // Of ours the tensors themselves say what they are (io/safetensors.h); the entry is there for
+    // other programs, which do not know the method and say so.
     JsonKeys q = *quantisation;
-    k.unsupported("quantization_config",
-                  "'" + q.find_text("quant_method").value_or("unknown") + "'",
-                  "this quantised format of weights");
+    const std::string method = q.find_text("quant_method").value_or("unknown");
+    if (method != "strata")
+      k.unsupported("quantization_config", "'" + method + "'", "this quantised format of weights");
   }
 }
 
