@@ -119,6 +119,33 @@ TEST(ServeExec, QuantizedCachesKeepTheLogits) {
   }
 }
 
+// The last block's work on rows that nobody reads is left out.
+TEST(ServeExec, WantedRowsHaveTheBitsOfAllRows) {
+  for (const RandomModelOptions& options : variants()) {
+    const auto model = random_model(options);
+    ServeExec ex(*model, small(2));
+    const std::vector<int32_t> tokens = random_tokens(100, options.vocabulary, 7);
+    const std::vector<float> whole = alone(ex, *model, tokens, {100});
+    const auto width = static_cast<ptrdiff_t>(whole.size() / 100);
+    std::vector<int32_t> positions(100);
+    std::iota(positions.begin(), positions.end(), 0);
+    const SequenceRows part{0, 100, 0, -1};
+    const Batch batch{tokens, positions, {&part, 1}};
+    for (const std::vector<int32_t>& rows : {std::vector<int32_t>{99}, {0, 17, 98}, {50, 3}}) {
+      const Tensor hidden = forward_hidden(ex, model->transformer, batch, rows);
+      ASSERT_EQ(hidden.rows, static_cast<int64_t>(rows.size()));
+      std::vector<int32_t> all(rows.size());
+      std::iota(all.begin(), all.end(), 0);
+      const Tensor logits = forward_logits(ex, model->transformer, hidden, all);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const float* got = logits.row<float>(static_cast<int64_t>(i));
+        EXPECT_TRUE(std::equal(got, got + width, whole.begin() + rows[i] * width)) << rows[i];
+      }
+    }
+    EXPECT_EQ(forward_hidden(ex, model->transformer, batch, {}).rows, 0);
+  }
+}
+
 TEST(ServeExec, LaterTokensNeverChangeEarlierLogits) {
   const auto model = random_model({});
   ServeExec ex(*model, small(2));

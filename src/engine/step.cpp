@@ -63,7 +63,8 @@ void Step::add_padding(const PaddingRows& padding) {
 
 void Step::run(ServeExec& exec) {
   const Batch batch{tokens_, positions_, sequences_};
-  const Tensor hidden = forward_hidden(exec, model_->transformer, batch);
+  choose_rows();
+  const Tensor hidden = forward_hidden(exec, model_->transformer, batch, wanted_);
   score_prompts(exec, hidden);
   pool_embeddings(exec, hidden);
   draw_tokens(exec, hidden);
@@ -75,19 +76,31 @@ void Step::run(ServeExec& exec) {
   }
 }
 
+void Step::choose_rows() {
+  wanted_.clear();
+  places_.resize(tokens_.size());
+  for (const StepPart& part : parts_) {
+    const bool all = part.request->request.embedding || part.scores();
+    for (int32_t row = part.first_row; row < part.first_row + part.rows; ++row) {
+      if (!all && !(part.draws() && row + 1 == part.first_row + part.rows)) continue;
+      places_[static_cast<size_t>(row)] = static_cast<int32_t>(wanted_.size());
+      wanted_.push_back(row);
+    }
+  }
+}
+
 // Logprobs of the prompt's own tokens: row i scores token i + 1. Only the first choice does it, and
 // it is the first to reach the end of the prompt.
 void Step::score_prompts(ServeExec& exec, const Tensor& hidden) {
   std::vector<int32_t> rows;
   std::vector<std::pair<ActiveRequest*, TokenId>> scored;
   for (const StepPart& part : parts_) {
+    if (!part.scores()) continue;
     const GenerationRequest& request = part.request->request;
-    if (!request.prompt_logprobs || part.request->prompt_told || part.sequence->choice != 0)
-      continue;
     for (int32_t i = 0; i < part.rows; ++i) {
       const int64_t next = part.first_position() + i + 1;
       if (next >= part.request->prompt_size()) continue;
-      rows.push_back(part.first_row + i);
+      rows.push_back(places_[static_cast<size_t>(part.first_row + i)]);
       scored.emplace_back(part.request, request.prompt[static_cast<size_t>(next)]);
     }
   }
@@ -117,7 +130,7 @@ void Step::pool_embeddings(ServeExec& exec, const Tensor& hidden) {
   for (StepPart& part : parts_) {
     if (!part.request->request.embedding) continue;
     std::vector<int32_t> rows(static_cast<size_t>(part.rows));
-    std::iota(rows.begin(), rows.end(), part.first_row);
+    std::iota(rows.begin(), rows.end(), places_[static_cast<size_t>(part.first_row)]);
     const Tensor states = exec.norm(exec.take_rows(hidden, rows), model_->transformer.output_norm);
     std::vector<double>& sum = part.request->embedding_sum;
     sum.resize(static_cast<size_t>(states.columns));
@@ -140,7 +153,7 @@ void Step::draw_tokens(ServeExec& exec, const Tensor& hidden) {
   std::vector<StepPart*> drawing;
   for (StepPart& part : parts_) {
     if (!part.draws()) continue;
-    rows.push_back(part.first_row + part.rows - 1);
+    rows.push_back(places_[static_cast<size_t>(part.first_row + part.rows - 1)]);
     drawing.push_back(&part);
   }
   for_each_logits(

@@ -23,6 +23,11 @@ struct StepPart {
   bool ends_prompt() const {
     return reads_prompt() && sequence->length + rows >= request->prompt_size();
   }
+  // Every row scores the prompt's next token: asked for, not yet told, and only by the first
+  // choice.
+  bool scores() const {
+    return request->request.prompt_logprobs && !request->prompt_told && sequence->choice == 0;
+  }
   // The last row's logits decide the next token.
   bool draws() const { return !request->request.embedding && request->left(*sequence) == rows; }
 };
@@ -48,6 +53,8 @@ class Step {
   const std::vector<StepPart>& parts() const { return parts_; }
 
  private:
+  // Fills wanted_ and places_.
+  void choose_rows();
   void score_prompts(ServeExec& exec, const Tensor& hidden);
   void pool_embeddings(ServeExec& exec, const Tensor& hidden);
   void draw_tokens(ServeExec& exec, const Tensor& hidden);
@@ -61,6 +68,8 @@ class Step {
   std::vector<int32_t> tokens_;
   std::vector<int32_t> positions_;
   std::vector<SequenceRows> sequences_;
+  std::vector<int32_t> wanted_;  // rows of the batch that something is read from, ascending
+  std::vector<int32_t> places_;  // of each row of the batch in wanted_
 };
 
 }  // namespace strata

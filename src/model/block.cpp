@@ -3,7 +3,7 @@
 namespace strata {
 
 Tensor block_forward(Exec& ex, const BlockWeights& w, const BlockConfig& c, int layer,
-                     const Batch& batch, Tensor x) {
+                     const Batch& batch, Tensor x, std::optional<std::span<const int32_t>> wanted) {
   Tensor h = ex.norm(x, w.attn_norm);
   ex.observe("attn_norm", layer, h);
   const Qkv qkv = ex.qkv(h, w.attn, c.attention, batch);
@@ -12,6 +12,10 @@ Tensor block_forward(Exec& ex, const BlockWeights& w, const BlockConfig& c, int 
   ex.observe("attn_v", layer, qkv.v);
   h = ex.attend(qkv, c.attention, layer, batch);
   ex.observe("attn_heads", layer, h);
+  if (wanted) {
+    h = ex.take_rows(h, *wanted);
+    x = ex.take_rows(x, *wanted);
+  }
   h = ex.linear(h, w.attn_output);
   ex.observe("attn_out", layer, h);
   if (w.attn_post_norm) h = ex.norm(h, w.attn_post_norm);

@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
 #include "model/key_reader.h"
 #include "model/test_models.h"
+#include "numeric/group_encode.h"
 
 namespace strata::testing {
 namespace {
@@ -214,6 +218,44 @@ TEST(HfConfig, AWindowIsWhatTheFileSaysNullIncluded) {
 }
 
 // ---- Tensors ------------------------------------------------------------------------------------
+
+// A folder as compression writes it: matrices in groups of int8 or int4, named in the metadata.
+TEST(Tensors, BlockFormatsInAFolder) {
+  const GoldenCase& c = golden_case("llama");
+  const auto store = open_safetensors(golden_folder() / c.model / "model.safetensors");
+  const std::vector<int32_t> rows = {3, 9};
+  const std::vector<double> want = run(*load_golden("llama"), goldens().tokens, rows);
+  double before = 1e-6;
+  for (const TensorType type : {TensorType::q8_0, TensorType::q4_1}) {  // 32 columns: groups of 32
+    const TensorTypeInfo& info = tensor_type_info(type);
+    std::vector<std::vector<std::byte>> bytes;
+    bytes.reserve(store->tensors().size());
+    std::vector<SafetensorsTensor> tensors;
+    for (const StoredTensor& t : store->tensors()) {
+      tensors.push_back({t.name, t.type, t.shape, t.bytes});
+      if (t.shape.size() != 2 || t.columns() % info.block_elements != 0) continue;
+      std::vector<float> values(static_cast<size_t>(t.elements()));
+      decode_elements(t.type, t.bytes.data(), values.data(), t.elements());
+      bytes.emplace_back(values.size() / static_cast<size_t>(info.block_elements) *
+                         static_cast<size_t>(info.block_bytes));
+      ASSERT_TRUE(encode_groups(type, values.data(), bytes.back().data(), t.elements()));
+      tensors.back().type = type;
+      tensors.back().bytes = bytes.back();
+    }
+    ASSERT_GE(bytes.size(), 12u);  // all but `down`, 48 wide
+    const TemporaryFolder folder;
+    Json config = golden_config(c);
+    config["quantization_config"] = {{"quant_method", "strata"}};
+    std::ofstream(folder.path() / "config.json") << config.dump();
+    write_safetensors(folder.path() / "model.safetensors", tensors);
+    const double error =
+        relative_error(run(*load_model(folder.path()), goldens().tokens, rows), want);
+    // Eight bits lose less than four, both something, neither the model.
+    EXPECT_GT(error, before) << info.name;
+    before = error;
+  }
+  EXPECT_LT(before, 0.5);
+}
 
 TEST(Tensors, ShapesAreComparedWithTheKeysTheyComeFrom) {
   expect_gguf_refused("llama", "llama.vocab_size", GgufValue::of_u32(65), kCorrupt,
