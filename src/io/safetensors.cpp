@@ -157,12 +157,12 @@ void check_cover(std::vector<Entry>& entries, uint64_t data_bytes, const std::st
          data_bytes);
 }
 
-// Tensors of block formats: U8 in the table, what they are in the metadata.
-void read_block_types(std::vector<Entry>& entries,
-                      const std::map<std::string, std::string>& metadata, const std::string& file) {
+// Tensors of block formats: U8 in the table, what they are in the metadata, which loses those keys.
+void read_block_types(std::vector<Entry>& entries, std::map<std::string, std::string>& metadata,
+                      const std::string& file) {
   std::map<std::string_view, Entry*> by_name;
   for (auto key = metadata.lower_bound(std::string(kBlockTypeKey));
-       key != metadata.end() && key->first.starts_with(kBlockTypeKey); ++key) {
+       key != metadata.end() && key->first.starts_with(kBlockTypeKey); key = metadata.erase(key)) {
     if (by_name.empty())
       for (Entry& entry : entries) by_name.emplace(entry.tensor.name, &entry);
     const auto found = by_name.find(std::string_view(key->first).substr(kBlockTypeKey.size()));

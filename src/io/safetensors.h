@@ -33,7 +33,8 @@ inline constexpr std::string_view kBlockTypeKey = "strata.type.";
 // Block formats (numeric/blocks.h), an addition of ours: a tensor NAME [..., in] is stored as U8
 // [..., bytes of a row], its blocks one after the other as in GGUF files, and the metadata of the
 // same file has "strata.type.NAME": "I4_G64", the type's name. Its StoredTensor has that type and
-// the shape [..., in]; such metadata without such a tensor is data_corrupt.
+// the shape [..., in]; such metadata without such a tensor is data_corrupt;
+// SafetensorsContent::metadata does not have it.
 // Source: the format's description (huggingface/safetensors, README, section "Format").
 struct SafetensorsContent {
   std::map<std::string, std::string> metadata;

@@ -23,8 +23,9 @@ constexpr int8_t kIq4Table[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                   1,    13,   25,  38,  53,  69,  89,  113};
 
 // Weights are read once, in order; the processor's own prefetching stops at
-// each 4 KB page.
-constexpr int kPrefetchBytes = 2048;
+// each 4 KB page. At 15 GB/s this is 0.2 us ahead, twice a memory's latency: a
+// third of it, and decoding took 5 % longer.
+constexpr int kPrefetchBytes = 3072;
 
 STRATA_SIMD void prefetch_ahead(Strips w) {
   for (int s = 0; s < kStrips; ++s)
