@@ -114,6 +114,19 @@ def test_attention_of_training_against_the_textbook(strata, tmp_path):
     assert {p.name for p in (tmp_path / "charts").iterdir()} == {"memory_profile.png", "speedup_chart.png"}
 
 
+def test_train_ops(strata, tmp_path):
+    picture = tmp_path / "ops.png"
+    results = run_json(strata, "train-ops", "--rows", 64, "--shapes", "48x32,32x48", "--tokens", 200, "--heads", 2, "--head-size", 32,
+                       "--width", 64, "--vocabulary", 1000, "--repeats", 1, "--png", picture)["results"]
+    assert [r["what"] for r in results] == [
+        *["gemm_nt"] * 2, *["gemm_nn"] * 2, *["gemm_tn"] * 2, "train_attention_forward", "train_attention_backward", "rms_norm_forward",
+        "rms_norm_backward", "layer_norm_forward", "layer_norm_backward", "cross_entropy", "cross_entropy_head", "adamw", "gradient_norm"]
+    assert results[0]["params"] == {"rows": 64, "out": 48, "in": 32} and all(r["value"] > 0 and r["of_limit"] > 0 for r in results)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert run(strata, "train-ops", "--ops", "nothing").returncode == 2
+    assert run(strata, "train-ops", "--ops", "nt", "--shapes", "48x", *PROBE).returncode == 2
+
+
 def test_load(strata, model):
     results = run_json(strata, "load", model, "--repeats", 1)["results"]
     assert [r["what"] for r in results] == ["load", "cold_start"] and {r["unit"] for r in results} == {"s"}
