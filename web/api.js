@@ -47,6 +47,12 @@ export async function listModels(key) {
   return (await response.json()).data;
 }
 
+// What the engine of a model did after step `number`, and what it does now: GET /engine/steps.
+export async function engineSteps(model, number, key) {
+  const response = await call(`/engine/steps/${encodeURIComponent(model)}/${number}`, key, {});
+  return response.json();
+}
+
 // Complete events of a text/event-stream, as {event, data}.
 async function* events(stream) {
   const reader = stream.pipeThrough(new TextDecoderStream()).getReader();

@@ -1,6 +1,7 @@
 // The chat page: state in store.js, the server in api.js, a message's looks in messages.js.
 import {ApiError, listModels, streamChat} from '/web/api.js';
 import {$, announce, button, element, fit, iconButton, isSendKey, onTouch, toast} from '/web/dom.js';
+import {connectEngine, showEngine} from '/web/engine.js';
 import {MessageView, statsOf} from '/web/messages.js';
 import {apiKey, connectSettings, openSettings, samplingFields, setSetting, settings, systemPrompt} from '/web/settings.js';
 import {Conversations, contextOf} from '/web/store.js';
@@ -122,6 +123,7 @@ function showList() {
 }
 
 function showAll() {
+  showEngine(false);
   showConversation();
   showList();
 }
@@ -320,6 +322,7 @@ function onComposerKey(event) {
 
 function connect() {
   connectSettings(showModels);
+  connectEngine(() => $('model').value);
   $('model').addEventListener('change', () => {
     setSetting('model', $('model').value);
     showContext();

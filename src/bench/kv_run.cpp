@@ -1,13 +1,11 @@
 #include "bench/kv_run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <numeric>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "bench/engine_run.h"
 #include "bench/statistics.h"
 #include "bench/timing.h"
@@ -22,13 +20,6 @@ namespace {
 constexpr int64_t kStepRows = 512;
 constexpr int64_t kPromptOfWarmUp = kStepRows;
 constexpr int64_t kMostRepeatedNaive = 2048;
-
-int64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  int64_t total = 0, resident = 0;
-  file >> total >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
-}
 
 // An executor whose pool holds one sequence of so many tokens, and the sequence in it.
 class Runner {

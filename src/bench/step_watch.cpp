@@ -19,11 +19,16 @@ namespace {
 constexpr auto kEvery = std::chrono::milliseconds(200);
 constexpr size_t kMostRows = 200;  // of the timeline
 constexpr double kMiB = 1 << 20;
+constexpr double kCoreSeconds = 0.5;
 
 WatchedStep step_of(const Json& json) {
   WatchedStep step;
   step.begin = json.at("begin_s").get<double>();
   step.seconds = json.at("seconds").get<double>();
+  step.cpu_seconds = json.at("cpu_seconds").get<double>();
+  step.running = json.at("running").get<int>();
+  step.waiting = json.at("waiting").get<int>();
+  step.wasted_bytes = json.at("wasted_bytes").get<int64_t>();
   step.padding_rows = json.at("padding_rows").get<int64_t>();
   step.held_bytes = json.at("held_bytes").get<int64_t>();
   step.cached_bytes = json.at("cached_bytes").get<int64_t>();
@@ -33,6 +38,18 @@ WatchedStep step_of(const Json& json) {
     step.parts.push_back({part.at(0).get<uint64_t>(), part.at(1).get<int>(),
                           part.at(2).get<int64_t>(), part.at(3).get<std::string>()});
   return step;
+}
+
+// Means over at least kCoreSeconds: a step alone is too short for the system's clock of CPU time.
+void add_busy_cores(Line& line, const std::vector<WatchedStep>& steps) {
+  const WatchedStep* from = &steps.front();
+  for (const WatchedStep& s : steps) {
+    const double passed = s.begin + s.seconds - from->begin - from->seconds;
+    if (passed < kCoreSeconds) continue;
+    line.add(s.begin + s.seconds - steps.front().begin,
+             (s.cpu_seconds - from->cpu_seconds) / passed);
+    from = &s;
+  }
 }
 
 void write_text(const std::filesystem::path& path, const std::string& text) {
@@ -95,17 +112,27 @@ void StepWatcher::watch(ServeClientOptions options) {
   }
 }
 
+double wasted_share(const std::vector<WatchedStep>& steps) {
+  double held = 0, wasted = 0;
+  for (const WatchedStep& s : steps) {
+    held += static_cast<double>(s.held_bytes) * s.seconds;
+    wasted += static_cast<double>(s.wasted_bytes) * s.seconds;
+  }
+  return wasted / held;
+}
+
 void write_step_report(const std::filesystem::path& folder, const std::vector<WatchedStep>& steps) {
   if (steps.empty()) return;
   const double start = steps.front().begin;
   std::string csv =
-      "begin_s,seconds,requests,prompt_rows,token_rows,preempted,padding_rows,held_bytes,"
-      "cached_bytes,needed_bytes,contiguous_bytes\n";
+      "begin_s,seconds,cpu_seconds,running,waiting,requests,prompt_rows,token_rows,preempted,"
+      "swapped,"
+      "padding_rows,held_bytes,cached_bytes,needed_bytes,wasted_bytes,contiguous_bytes\n";
   SpanChart timeline;
   timeline.title = "What each step computed";
   timeline.x_label = "seconds";
   timeline.y_label = "answer";
-  timeline.kinds = {"prompt read", "token generated", "preempted"};
+  timeline.kinds = {"prompt read", "token generated", "preempted", "preempted, swapped"};
   LineChart memory;
   memory.title = "Keys and values in memory";
   memory.x_label = "seconds";
@@ -115,25 +142,37 @@ void write_step_report(const std::filesystem::path& folder, const std::vector<Wa
                   {"needed by what was read", {}, {}},
                   {"contiguous allocation", {}, {}},
                   {"prefix cache", {}, {}}};
+  LineChart load;
+  load.title = "Requests and cores";
+  load.x_label = "seconds";
+  load.y_label = "requests; cores";
+  load.y_from_zero = true;
+  load.lines = {{"running", {}, {}}, {"waiting", {}, {}}, {"cores busy", {}, {}}};
   std::map<std::pair<uint64_t, int>, size_t> rows;
-  double held = 0, needed = 0, contiguous = 0;
+  double needed = 0, contiguous = 0;
   for (const WatchedStep& s : steps) {
-    int64_t of_prompts = 0, of_tokens = 0, preempted = 0;
+    int64_t of_prompts = 0, of_tokens = 0, preempted = 0, swapped = 0;
     const double begin = s.begin - start;
     for (const WatchedStep::Part& part : s.parts) {
-      const size_t kind = part.kind == "prompt" ? 0 : part.kind == "token" ? 1 : 2;
+      const size_t kind = part.kind == "prompt"      ? 0
+                          : part.kind == "token"     ? 1
+                          : part.kind == "preempted" ? 2
+                                                     : 3;
       (kind == 0 ? of_prompts : of_tokens) += part.rows;
       preempted += kind == 2;
+      swapped += kind == 3;
       const size_t row = rows.try_emplace({part.request, part.choice}, rows.size()).first->second;
       if (row < kMostRows) timeline.spans.push_back({row, kind, begin, begin + s.seconds});
     }
-    csv += fmt::format("{:.6f},{:.6f},{},{},{},{},{},{},{},{},{}\n", begin, s.seconds,
-                       s.parts.size(), of_prompts, of_tokens, preempted, s.padding_rows,
-                       s.held_bytes, s.cached_bytes, s.needed_bytes, s.contiguous_bytes);
+    csv += fmt::format("{:.6f},{:.6f},{:.6f},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", begin,
+                       s.seconds, s.cpu_seconds, s.running, s.waiting, s.parts.size(), of_prompts,
+                       of_tokens, preempted, swapped, s.padding_rows, s.held_bytes, s.cached_bytes,
+                       s.needed_bytes, s.wasted_bytes, s.contiguous_bytes);
+    load.lines[0].add(begin, s.running);
+    load.lines[1].add(begin, s.waiting);
     const int64_t values[] = {s.held_bytes, s.needed_bytes, s.contiguous_bytes, s.cached_bytes};
     for (size_t i = 0; i < 4; ++i)
       memory.lines[i].add(begin, static_cast<double>(values[i]) / kMiB);
-    held += static_cast<double>(s.held_bytes) * s.seconds;
     needed += static_cast<double>(s.needed_bytes) * s.seconds;
     contiguous += static_cast<double>(s.contiguous_bytes) * s.seconds;
   }
@@ -144,13 +183,15 @@ void write_step_report(const std::filesystem::path& folder, const std::vector<Wa
   timeline.subtitle = fmt::format("{} steps, {} answers{}", steps.size(), rows.size(),
                                   rows.size() > kMostRows ? ", the first 200 shown" : "");
   memory.subtitle = fmt::format(
-      "over time: {:.1f} % of what is held is not needed; contiguous allocation would waste {:.1f} "
-      "%",
-      held > 0 ? 100 * std::max(0.0, 1 - needed / held) : 0.0,
+      "over time: {:.2f} % of what is held is wasted (empty ends of pages, copies, reservations); "
+      "contiguous allocation would waste {:.1f} %",
+      100 * std::max(0.0, wasted_share(steps)),
       contiguous > 0 ? 100 * std::max(0.0, 1 - needed / contiguous) : 0.0);
+  add_busy_cores(load.lines[2], steps);
   write_text(folder / "engine_steps.csv", csv);
   write_span_chart(timeline, folder / "batch_timeline.png");
   write_line_chart(memory, folder / "memory_efficiency.png");
+  write_line_chart(load, folder / "engine_load.png");
 }
 
 }  // namespace strata

@@ -18,11 +18,14 @@ struct WatchedStep {
     uint64_t request = 0;
     int choice = 0;
     int64_t rows = 0;
-    std::string kind;  // "prompt", "token", "preempted"
+    std::string kind;  // "prompt", "token", "preempted", "swapped"
   };
   double begin = 0, seconds = 0;  // after the server's own start
+  double cpu_seconds = 0;         // that the server has used by the step's end
+  int running = 0, waiting = 0;   // requests
   int64_t padding_rows = 0;
   int64_t held_bytes = 0, cached_bytes = 0, needed_bytes = 0, contiguous_bytes = 0;
+  int64_t wasted_bytes = 0;  // KvPool::waste_bytes of all running sequences
   std::vector<Part> parts = {};
 };
 
@@ -46,9 +49,13 @@ class StepWatcher {
   std::thread thread_;
 };
 
+// What is held for nothing, over what is held, both over time; NaN where nothing was held.
+double wasted_share(const std::vector<WatchedStep>& steps);
+
 // batch_timeline.png (which request had rows of what kind in which step), memory_efficiency.png
-// (bytes that sequences hold, need, and would take contiguously) and engine_steps.csv into an
-// existing folder. Throws Error naming the file.
+// (bytes that sequences hold, need, and would take contiguously), engine_load.png (requests that
+// run and wait, cores busy) and engine_steps.csv into an existing folder. Throws Error naming the
+// file.
 void write_step_report(const std::filesystem::path& folder, const std::vector<WatchedStep>& steps);
 
 }  // namespace strata

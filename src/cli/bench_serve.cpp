@@ -102,7 +102,9 @@ int serve_command(const ServeBenchFlags& flags) {
   const std::vector<WatchedStep> steps = watcher.finish();
   if (visible) fmt::print(stderr, "\r\033[K");
   const ServeSummary summary = summarize_calls(calls, flags.limits);
-  const OrderedJson head = head_of(flags);
+  OrderedJson head = head_of(flags);
+  if (!steps.empty())
+    head["engine"] = {{"steps", steps.size()}, {"wasted_share", wasted_share(steps)}};
   if (!flags.folder.empty()) {
     write_serve_report(flags.folder, head, plan, calls, flags.limits);
     write_step_report(flags.folder, steps);
@@ -184,10 +186,11 @@ void add_bench_serve(CLI::App& bench, Run& run) {
                    "do not send ignore_eos, for servers that refuse it");
   command.add_option("--seed", flags->client.seed, "of arrivals and prompts")
       ->capture_default_str();
-  command.add_option("--out", flags->folder,
-                     "folder for load_test_results.json, calls.csv, latency_cdf.png, "
-                     "throughput.png, throughput_comparison.png; of a strata server also "
-                     "batch_timeline.png, memory_efficiency.png, engine_steps.csv");
+  command.add_option(
+      "--out", flags->folder,
+      "folder for load_test_results.json, calls.csv, latency_cdf.png, "
+      "throughput.png, throughput_comparison.png; of a strata server also "
+      "batch_timeline.png, memory_efficiency.png, engine_load.png, engine_steps.csv");
   command.add_option("--name", flags->name, "of this run in the comparison; default: the model");
   command
       .add_option("--compare", flags->compared,

@@ -39,14 +39,18 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option(
       "--kv-memory", flags.kv_memory,
       "size of the KV cache, such as 2GiB; default: a quarter of free memory, at most 4GiB");
+  add_kv_policy_flag(command, flags);
+  command.add_option("--chat-template", flags.chat_template_file,
+                     "a Jinja file to use instead of the model's own template");
+}
+
+void add_kv_policy_flag(CLI::App& command, EngineFlags& flags) {
   command
       .add_option(
           "--kv-policy", flags.kv_policy,
           "what is kept of a text: full; window=N: the last N tokens; sinks=S,window=N: and "
           "the first S (then --context may exceed the model's)")
       ->capture_default_str();
-  command.add_option("--chat-template", flags.chat_template_file,
-                     "a Jinja file to use instead of the model's own template");
 }
 
 std::vector<std::string> kv_type_names() {

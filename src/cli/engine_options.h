@@ -23,6 +23,7 @@ struct EngineFlags {
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
 // --threads, --kv-type, --activations and --strict, which commands without an engine take too.
 void add_exec_flags(CLI::App& command, EngineFlags& flags);
+void add_kv_policy_flag(CLI::App& command, EngineFlags& flags);
 // What --kv-type takes.
 std::vector<std::string> kv_type_names();
 // Reads the template file, parses sizes; throws Error{invalid_argument}.

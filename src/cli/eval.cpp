@@ -1,8 +1,10 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/cpu.h"
 #include "base/error.h"
@@ -13,6 +15,8 @@
 #include "engine/model_files.h"
 #include "engine/serve_exec.h"
 #include "eval/perplexity.h"
+#include "eval/streaming.h"
+#include "report/text_table.h"
 
 namespace strata::cli {
 namespace {
@@ -24,6 +28,7 @@ struct EvalFlags {
   std::string file;
   int64_t context = 512;
   int64_t chunks = 0;
+  int64_t tokens = 100'000, segment = 10'000;  // streaming
 };
 
 // A line on stderr with the share done and the time left; only on a terminal.
@@ -92,6 +97,72 @@ int perplexity_command(const EvalFlags& flags) {
   return kDone;
 }
 
+OrderedJson json_of(const StreamingSegment& s) {
+  OrderedJson out;
+  out["first"] = s.first;
+  out["tokens"] = s.tokens;
+  out["nll"] = s.nll;
+  out["perplexity"] = s.perplexity;
+  out["kv_bytes"] = s.held_bytes;
+  out["kv_pages"] = s.pages;
+  out["resident_bytes"] = s.resident_bytes;
+  return out;
+}
+
+int streaming_command(const EvalFlags& flags) {
+  const std::string text = read_file(flags.file);
+  const auto model = load_model(resolve_model_path(flags.model), {flags.engine.strict});
+  const ModelFiles files = load_model_files(*model);
+  std::vector<TokenId> tokens = files.tokenizer->encode(text);
+  if (static_cast<int64_t>(tokens.size()) > flags.tokens)
+    tokens.resize(static_cast<size_t>(flags.tokens));
+
+  StreamingOptions scoring;
+  scoring.segment = flags.segment;
+  if (files.tokenizer->specials().add_bos) scoring.first_token = files.tokenizer->specials().bos;
+  const EngineOptions engine = engine_options(flags.engine);
+  ServeExecOptions options;
+  options.threads = engine.threads;
+  options.kv_type = engine.kv_type;
+  options.kv_policy = engine.kv_policy;
+  options.activations = engine.activations;
+  options.kv_memory = engine.kv_memory;
+  options.context = static_cast<int64_t>(tokens.size()) + 1;
+  options.max_sequences = 1;
+  options.step_rows = scoring.step_rows;
+  ServeExec exec(*model, options);
+  Progress progress("streaming", flags.global.quiet);
+  scoring.progress = [&](double share) {
+    progress.show(share);
+    stop_if_interrupted();
+  };
+  const std::vector<StreamingSegment> segments =
+      streaming_perplexity(exec, *model, tokens, scoring);
+  if (flags.global.json) {
+    OrderedJson out;
+    out["kv_policy"] = kv_policy_name(options.kv_policy);
+    out["kv_type"] = flags.engine.kv_type;
+    out["isa"] = isa_level_name(exec.isa());
+    out["config_hash"] = config_hash(this_run(model->hash, options.kv_type, options.activations));
+    out["segments"] = OrderedJson::array();
+    for (const StreamingSegment& s : segments) out["segments"].push_back(json_of(s));
+    print_json(to_json_text(out));
+    return kDone;
+  }
+  TextTable table({{"tokens", Align::right},
+                   {"perplexity", Align::right},
+                   {"KV pages", Align::right},
+                   {"KV MiB", Align::right},
+                   {"process MiB", Align::right}});
+  for (const StreamingSegment& s : segments)
+    table.add_row({fmt::format("{} to {}", s.first, s.first + s.tokens - 1),
+                   fmt::format("{:.3f}", s.perplexity), fmt::to_string(s.pages),
+                   fmt::format("{:.2f}", static_cast<double>(s.held_bytes) / 1048576.0),
+                   fmt::format("{:.1f}", static_cast<double>(s.resident_bytes) / 1048576.0)});
+  fmt::print("{}", table.text());
+  return kDone;
+}
+
 }  // namespace
 
 void add_eval(CLI::App& app, Run& run) {
@@ -115,6 +186,23 @@ void add_eval(CLI::App& app, Run& run) {
       ->check(zero_or_more());
   add_exec_flags(perplexity, flags->engine);
   add_common_options(perplexity, flags->global);
+  CLI::App& streaming = *command.add_subcommand(
+      "streaming",
+      "of one long text that never begins anew, under a KV policy, stretch by stretch");
+  streaming.footer(
+      "Example: strata eval smollm2-135m streaming --file wikitext2-test.txt --kv-policy "
+      "sinks=4,window=508 --tokens 100000");
+  streaming.add_option("--file", flags->file, "the text")->required();
+  streaming.add_option("--tokens", flags->tokens, "tokens of it")
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))
+      ->capture_default_str();
+  streaming.add_option("--segment", flags->segment, "tokens of a stretch")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->capture_default_str();
+  add_kv_policy_flag(streaming, flags->engine);
+  add_exec_flags(streaming, flags->engine);
+  add_common_options(streaming, flags->global);
+  streaming.callback([flags, &run] { run = [flags] { return streaming_command(*flags); }; });
   perplexity.callback([flags, &run] { run = [flags] { return perplexity_command(*flags); }; });
 }
 

@@ -36,6 +36,7 @@ struct ServeFlags {
   std::string batching = "continuous";
   bool length_buckets = false;
   double itl_target_ms = 100;
+  std::string swap_space = "0", swap_folder;
   std::string prefix_cache = "on";
   std::string shared_prefix_file;
   std::string prompt_cache, prompt_cache_size = "1GiB";
@@ -118,6 +119,8 @@ EngineOptions serve_options(const ServeFlags& flags) {
     fail(ErrorCode::invalid_argument,
          "--length-buckets: only with --batching static or static-drop");
   options.itl_target_seconds = flags.itl_target_ms / 1e3;
+  options.swap_bytes = parse_size(flags.swap_space, "--swap-space");
+  options.swap_folder = flags.swap_folder;
   options.prefix_cache = flags.prefix_cache == "on";
   if (!flags.shared_prefix_file.empty())
     options.shared_prefix = read_file(flags.shared_prefix_file);
@@ -265,6 +268,14 @@ void add_serve(CLI::App& app, Run& run) {
                   "tokens below this, or below twice the gap without them")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
+  command
+      .add_option("--swap-space", flags->swap_space,
+                  "bytes of a nameless file to which an answer's keys and values may go when pages "
+                  "run out, where reading them back is faster than computing them again; 0: always "
+                  "computed again")
+      ->capture_default_str();
+  command.add_option("--swap-folder", flags->swap_folder,
+                     "where that file is; default: $TMPDIR, or /var/tmp");
   command
       .add_option("--prefix-cache", flags->prefix_cache,
                   "on: prompts that begin like earlier ones of the same API key are not computed "

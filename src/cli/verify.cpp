@@ -14,6 +14,7 @@ namespace strata::cli {
 namespace {
 
 struct VerifyFlags {
+  int others = 63;
   GlobalOptions global;
   EngineFlags engine;
   std::string model;
@@ -40,6 +41,7 @@ std::string json_of(const DeterminismReport& report, const std::string& hash) {
     row["tokens"] = r.tokens;
     row["logprobs"] = r.logprobs;
     row["preemptions"] = r.preemptions;
+    row["swaps"] = r.swaps;
     row["cached_tokens"] = r.cached_tokens;
     row["equal"] = r.difference.empty();
     if (!r.difference.empty()) row["difference"] = r.difference;
@@ -55,12 +57,13 @@ std::string text_of(const DeterminismReport& report, const std::string& hash) {
                    {"tokens", Align::right},
                    {"logprobs", Align::right},
                    {"preempted", Align::right},
+                   {"swapped", Align::right},
                    {"cached", Align::right},
                    {"result", Align::left}});
   for (const DeterminismRow& r : report.rows)
     table.add_row({r.what, r.how, fmt::to_string(r.requests), fmt::to_string(r.tokens),
                    fmt::to_string(r.logprobs), fmt::to_string(r.preemptions),
-                   fmt::to_string(r.cached_tokens),
+                   fmt::to_string(r.swaps), fmt::to_string(r.cached_tokens),
                    r.difference.empty() ? "same bytes" : r.difference});
   return fmt::format("{}\n{}, {}, KV {}, {} threads, config {}\n{}\n", table.text(), report.model,
                      report.isa, kv_type_name(report.kv_type), report.threads, hash,
@@ -72,6 +75,7 @@ int determinism_command(const VerifyFlags& flags) {
   const bool visible = !flags.global.quiet && isatty(STDERR_FILENO) == 1;
   DeterminismOptions options;
   options.check = stop_if_interrupted;
+  options.others = flags.others;
   options.progress = [&](const std::string& what) {
     stop_if_interrupted();
     if (visible) fmt::print(stderr, "\r\033[K{}", what);
@@ -96,11 +100,14 @@ void add_verify(CLI::App& app, Run& run) {
   command.require_subcommand(1);
   CLI::App& determinism =
       *command.add_subcommand("determinism",
-                              "the same request gives the same bytes: alone, among 63 others, with "
+                              "the same request gives the same bytes: alone, among others, with "
                               "1 to 3 threads, from the "
                               "prefix cache, in chunks, preempted; exit status 1 if not");
   determinism.footer("Example: strata verify determinism smollm2-135m --json");
   determinism.add_option("MODEL", flags->model, "catalogue name, .gguf file or folder")->required();
+  determinism.add_option("--others", flags->others, "requests that run beside the compared ones")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   add_exec_flags(determinism, flags->engine);
   add_common_options(determinism, flags->global);
   determinism.callback([flags, &run] { run = [flags] { return determinism_command(*flags); }; });

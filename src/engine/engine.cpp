@@ -58,6 +58,9 @@ class LoadedEngine final : public Engine {
     loop.scheduler.policy = options_.policy;
     loop.scheduler.batching = options_.batching;
     loop.scheduler.length_buckets = options_.length_buckets;
+    loop.scheduler.preemption = options_.preemption;
+    loop.swap_bytes = static_cast<int64_t>(std::min<uint64_t>(options_.swap_bytes, INT64_MAX));
+    loop.swap_folder = options_.swap_folder;
     loop.scheduler.context = options_.context;
     loop.scheduler.itl_target_seconds = options_.itl_target_seconds;
     loop.queue = options_.queue;

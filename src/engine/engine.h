@@ -33,6 +33,11 @@ struct EngineOptions {
   Batching batching = Batching::continuous;
   bool length_buckets = false;      // of static batches: only prompts of like length together
   double itl_target_seconds = 0.1;  // see SchedulerOptions
+  // Pages of preempted answers may be written to a nameless file of so many bytes; 0: they are
+  // always computed again. Folder: see SwapSpace.
+  uint64_t swap_bytes = 0;
+  std::string swap_folder;
+  Preemption preemption = Preemption::cheaper;  // forced by tests and by verify alone
   bool prefix_cache = true;
   std::string shared_prefix;  // text that prompts of every key may share; empty: none
   // Where prompts and answers in the prefix cache survive the engine: written when it ends, at most
@@ -63,6 +68,8 @@ struct EngineStats {
   uint64_t steps = 0, step_rows = 0;     // passes of the model and their rows
   int64_t padding_rows = 0;              // of step_rows: those that nobody wanted
   int64_t preemptions = 0;
+  int64_t swaps = 0;  // of the preemptions: those that wrote to the swap space
+  int64_t swap_used_bytes = 0, swap_written_bytes = 0, swap_read_bytes = 0;
   int64_t prefix_hit_tokens = 0, prefix_miss_tokens = 0;  // of admitted prompts
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "engine/memory_budget.h"
 
 namespace strata {
@@ -38,7 +39,10 @@ EngineLoop::EngineLoop(const Model& model, const Tokenizer& tokenizer,
       prefix_cache_(options.prefix_cache
                         ? std::make_unique<PrefixCache>(exec_->kv(), options.shared_prefixes)
                         : nullptr),
-      scheduler_(options.scheduler, exec_->kv(), prefix_cache_.get()) {
+      swap_(options.swap_bytes > 0
+                ? std::make_unique<SwapSpace>(options.swap_folder, options.swap_bytes)
+                : nullptr),
+      scheduler_(options.scheduler, exec_->kv(), prefix_cache_.get(), swap_.get()) {
   publish_stats();
   thread_ = std::thread([this] { run(); });
 }
@@ -166,12 +170,13 @@ bool EngineLoop::turn() {
 }
 
 void EngineLoop::run_step() {
-  const auto begin = EngineClock::now();
+  const double begin_seconds = log_.seconds();
   ++steps_;
   step_rows_ += static_cast<uint64_t>(step_.rows());
   log_parts_.clear();
-  for (const auto& [request, choice] : scheduler_.preempted())
-    log_parts_.push_back({request, choice, 0, StepRecord::Kind::preempted});
+  for (const Scheduler::Preempted& p : scheduler_.preempted())
+    log_parts_.push_back({p.request, p.choice, 0,
+                          p.swapped ? StepRecord::Kind::swapped : StepRecord::Kind::preempted});
   for (const StepPart& part : step_.parts()) {
     const bool reads = part.rows > 1 || part.reads_prompt();
     log_parts_.push_back({part.request->id, part.sequence->choice, part.rows,
@@ -179,8 +184,8 @@ void EngineLoop::run_step() {
   }
   try {
     step_.run(*exec_);
-    const double seconds = seconds_between(begin, EngineClock::now());
-    log_step(begin, seconds);
+    const double seconds = log_.seconds() - begin_seconds;
+    log_step(begin_seconds, seconds);
     scheduler_.finish_step(seconds);
   } catch (const std::exception& e) {
     fail_step(e.what());
@@ -191,20 +196,25 @@ void EngineLoop::run_step() {
       part.request->prompt_read = now;
 }
 
-void EngineLoop::log_step(EngineClock::time_point begin, double seconds) {
+void EngineLoop::log_step(double begin_seconds, double seconds) {
   const KvPool& kv = exec_->kv();
   StepRecord record;
-  record.begin_seconds = seconds_between(started_, begin);
+  record.begin_seconds = begin_seconds;
   record.seconds = seconds;
   for (const PaddingRows& rows : scheduler_.padding()) record.padding_rows += rows.rows;
   record.held_bytes = kv.held_bytes();
   record.cached_bytes = kv.cached_bytes();
-  for (const auto& request : active_)
+  if (swap_) record.swapped_bytes = swap_->used_bytes();
+  record.cpu_seconds = process_cpu_seconds();
+  for (const auto& request : active_) {
+    ++(request->admitted ? record.running : record.waiting);
     for (const auto& sequence : request->sequences)
       if (sequence->running()) {
+        record.wasted_bytes += kv.waste_bytes(sequence->cache);
         record.needed_bytes += kv.needed_bytes(sequence->cache);
         record.contiguous_bytes += kv.bytes_of(request->prompt_size() + request->max_tokens);
       }
+  }
   log_.add(record, log_parts_);
 }
 
@@ -309,6 +319,12 @@ void EngineLoop::publish_stats() {
   stats_.step_rows = step_rows_;
   stats_.padding_rows = scheduler_.padding_rows();
   stats_.preemptions = scheduler_.preemptions();
+  stats_.swaps = scheduler_.swaps();
+  if (swap_) {
+    stats_.swap_used_bytes = swap_->used_bytes();
+    stats_.swap_written_bytes = swap_->written_bytes();
+    stats_.swap_read_bytes = swap_->read_bytes();
+  }
   stats_.prefix_hit_tokens = scheduler_.cached_tokens();
   stats_.prefix_miss_tokens = scheduler_.computed_tokens();
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "engine/serve_exec.h"
 #include "engine/step.h"
 #include "engine/step_log.h"
+#include "engine/swap_space.h"
 
 namespace strata {
 
@@ -26,6 +28,8 @@ struct LoopOptions {
   int64_t context_length = 0;
   uint64_t memory_floor = 0;  // bytes; 0: none
   bool prefix_cache = true;
+  int64_t swap_bytes = 0;   // 0: preempted sequences are always computed again
+  std::string swap_folder;  // see SwapSpace
   std::vector<std::vector<TokenId>> shared_prefixes;
 };
 
@@ -61,7 +65,7 @@ class EngineLoop {
   void end_cancelled_and_late();
   void run_step();
   void run_orders();
-  void log_step(EngineClock::time_point begin, double seconds);
+  void log_step(double begin_seconds, double seconds);
   void fail_step(const char* message);
   void retire();
   void end_sequence(ActiveRequest& request, Sequence& sequence, FinishReason reason,
@@ -77,13 +81,13 @@ class EngineLoop {
 
   // The loop thread's own.
   const std::unique_ptr<PrefixCache> prefix_cache_;  // may be nullptr
+  const std::unique_ptr<SwapSpace> swap_;            // may be nullptr
   Scheduler scheduler_;
   std::vector<std::unique_ptr<ActiveRequest>> active_;  // by age
   uint64_t steps_ = 0, step_rows_ = 0;
   StepLog log_;
   std::vector<StepRecord::Part> log_parts_;  // of the step at hand
-  const EngineClock::time_point started_ = EngineClock::now();
-  double drained_ = 0;  // requests that left the queue; old ones count less
+  double drained_ = 0;                       // requests that left the queue; old ones count less
   int64_t seen_admitted_ = 0;
   EngineClock::time_point drained_since_, memory_checked_;
   bool memory_low_ = false;

@@ -107,6 +107,9 @@ struct Setting {
   Policy policy = Policy::priority;
   Batching batching = Batching::continuous;
   uint64_t memory_floor = 0;
+  int64_t swap_bytes = 0;
+  Preemption preemption = Preemption::cheaper;
+  KvType kv_type = KvType::f16;
 };
 
 // One engine over a random model.
@@ -119,8 +122,9 @@ class TestEngine {
     exec.max_sequences = s.max_running;
     exec.step_rows = s.batch_tokens;
     exec.kv_memory = 64 << 20;
+    exec.kv_type = s.kv_type;
     if (s.pages > 0) {
-      const KvShape shape = kv_shape(model, KvType::f16);
+      const KvShape shape = kv_shape(model, s.kv_type);
       uint64_t page = 0;
       for (size_t g = 0; g < shape.groups.size(); ++g)
         page += static_cast<uint64_t>(shape.page_bytes(g));
@@ -135,6 +139,8 @@ class TestEngine {
     loop.queue = s.queue;
     loop.prefix_cache = s.prefix_cache;
     loop.memory_floor = s.memory_floor;
+    loop.scheduler.preemption = s.preemption;
+    loop.swap_bytes = s.swap_bytes;
     auto serve = std::make_unique<ServeExec>(model, exec);
     EXPECT_EQ(serve->context_length(), kContext);
     loop.context_length = serve->context_length();
@@ -230,6 +236,18 @@ TEST(EngineLoop, AnswersDoNotDependOnWhatElseHappens) {
         {.prefix_cache = true},
         {.max_running = 12, .batch_tokens = 64, .pages = 18},
         {.max_running = 12, .batch_tokens = 64, .prefix_cache = true, .pages = 18},
+        {.max_running = 12,
+         .batch_tokens = 64,
+         .pages = 18,
+         .swap_bytes = 1 << 30,
+         .preemption = Preemption::swap},
+        {.max_running = 12,
+         .batch_tokens = 64,
+         .prefix_cache = true,
+         .pages = 18,
+         .swap_bytes = 1 << 30,
+         .preemption = Preemption::swap},
+        {.threads = 2, .max_running = 12, .batch_tokens = 64, .pages = 18, .swap_bytes = 1 << 18},
         {.threads = 2,
          .max_running = 20,
          .batch_tokens = 64,
@@ -256,6 +274,11 @@ TEST(EngineLoop, AnswersDoNotDependOnWhatElseHappens) {
       EXPECT_EQ(stats.pages_used, 0);
       if (settings[s].pages == 18) {
         EXPECT_GT(stats.preemptions, 0) << "setting " << s;
+        if (settings[s].preemption == Preemption::swap) {
+          EXPECT_EQ(stats.swaps, stats.preemptions) << "there is room for all";
+          EXPECT_GT(stats.swap_read_bytes, 0);
+        }
+        EXPECT_EQ(stats.swap_used_bytes, 0) << "nothing stays in the file";
       } else if (settings[s].pages == 0 || settings[s].batching != Batching::continuous) {
         EXPECT_EQ(stats.preemptions, 0) << "setting " << s;
       }
@@ -263,6 +286,37 @@ TEST(EngineLoop, AnswersDoNotDependOnWhatElseHappens) {
       EXPECT_GT(stats.prefix_hit_tokens, 0) << "choices share their prompt in any case";
       EXPECT_EQ(stats.pages_cached > 0, settings[s].prefix_cache);
     }
+  }
+}
+
+// Raw bytes are swapped, whatever they mean: every KV type, windows and sinks.
+TEST(EngineLoop, PreemptedBySwapRecomputedOrNeverTheAnswerIsTheSame) {
+  const auto model = random_model(models()[1]);
+  for (const KvType type : {KvType::f32, KvType::bf16, KvType::q8, KvType::q4}) {
+    std::vector<GenerationRequest> requests;
+    for (uint32_t i = 0; i < 14; ++i) {
+      requests.push_back(request_of(i));
+      const bool quantised = type == KvType::q8 || type == KvType::q4;
+      if (quantised && requests.back().kv_policy) requests.back().kv_policy->sinks = 0;
+    }
+    const auto answers = [&](const Setting& setting) {
+      TestEngine engine(*model, setting);
+      std::vector<std::shared_ptr<Collector>> sinks;
+      for (const GenerationRequest& r : requests) sinks.push_back(engine.submit(r));
+      std::vector<Answer> out;
+      for (const auto& sink : sinks) out.push_back(sink->wait());
+      const EngineStats stats = engine.loop().stats();
+      EXPECT_EQ(stats.preemptions > 0, setting.pages > 0);
+      EXPECT_EQ(stats.swaps > 0, setting.preemption == Preemption::swap);
+      return out;
+    };
+    Setting setting = {.max_running = 12, .batch_tokens = 64, .kv_type = type};
+    const std::vector<Answer> never = answers(setting);
+    setting.pages = 18;
+    EXPECT_TRUE(answers(setting) == never) << "computed again, type " << static_cast<int>(type);
+    setting.swap_bytes = 1 << 30;
+    setting.preemption = Preemption::swap;
+    EXPECT_TRUE(answers(setting) == never) << "swapped, type " << static_cast<int>(type);
   }
 }
 

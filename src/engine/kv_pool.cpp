@@ -122,6 +122,7 @@ void KvPool::release_pages(Sequence& s) {
   }
   s.length = 0;
   s.reserved = 0;
+  s.copied = 0;
 }
 
 void KvPool::replace(int32_t cache, size_t group, size_t index, int32_t page) {
@@ -195,6 +196,7 @@ bool KvPool::share(int32_t cache, int64_t tokens,
       return false;
     }
   }
+  s.copied = tokens % kPageTokens;
   return true;
 }
 
@@ -281,6 +283,57 @@ bool KvPool::grow(int32_t cache, int64_t tokens) {
   return true;
 }
 
+KvPool::SeenPages KvPool::seen_pages(const Sequence& s, size_t group) {
+  const KvPolicy& span = s.groups[group].span;
+  SeenPages seen;
+  seen.end = pages_for(s.length);
+  seen.sinks = span.is_full() ? 0 : std::min(pages_for(span.sinks), seen.end);
+  seen.window = std::min(std::max(seen.sinks, first_page_of_window(span, s.length)), seen.end);
+  return seen;
+}
+
+int64_t KvPool::seen_bytes(int32_t cache) const {
+  const Sequence& s = sequence(cache);
+  int64_t bytes = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const auto [sinks, window, end] = seen_pages(s, g);
+    bytes += (sinks + end - window) * shape_.page_bytes(g);
+  }
+  return bytes;
+}
+
+bool KvPool::extend(int32_t cache, int64_t tokens) {
+  Sequence& s = sequence(cache);
+  const int64_t before = s.length;
+  STRATA_ASSERT(tokens >= before);
+  s.length = tokens;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    int64_t missing = 0;
+    for_each_seen_index(s, g, [&](int64_t index) {
+      missing += index >= static_cast<int64_t>(s.groups[g].table.size());
+    });
+    if (missing <= available_pages(g) + s.groups[g].promised) continue;
+    s.length = before;
+    return false;
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    Held& held = s.groups[g];
+    drop_behind_window(s, g);
+    const auto fill = [&](int64_t end, bool seen) {
+      for (auto i = static_cast<int64_t>(held.table.size()); i < end; ++i) {
+        held.table.push_back(seen ? allocate(g).value() : -1);
+        held.dropped += !seen;
+      }
+    };
+    const auto [sinks, window, end] = seen_pages(s, g);
+    fill(sinks, true);
+    fill(window, false);
+    fill(end, true);
+    set_promise(s, g, promise_for(s, g, s.reserved));
+  }
+  return true;
+}
+
 bool KvPool::append(int32_t cache, int64_t count) {
   Sequence& s = sequence(cache);
   if (!grow(cache, s.length + count)) return false;
@@ -338,6 +391,20 @@ int64_t KvPool::needed_bytes(int32_t cache) const {
     const KvPolicy& span = s.groups[g].span;
     const int64_t seen = span.is_full() ? s.length : std::min(s.length, span.sinks + span.window);
     bytes += seen * shape_.page_bytes(g) / kPageTokens;
+  }
+  return bytes;
+}
+
+int64_t KvPool::waste_bytes(int32_t cache) const {
+  const Sequence& s = sequence(cache);
+  int64_t bytes = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Held& held = s.groups[g];
+    const int64_t seen =
+        held.span.is_full() ? s.length : std::min(s.length, held.span.sinks + held.span.window);
+    const int64_t pages = static_cast<int64_t>(held.table.size()) - held.dropped;
+    bytes += (pages * kPageTokens - seen + s.copied) * shape_.page_bytes(g) / kPageTokens +
+             held.promised * shape_.page_bytes(g);
   }
   return bytes;
 }

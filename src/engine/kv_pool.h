@@ -133,6 +133,22 @@ class KvPool {
     const auto size = static_cast<size_t>(shape_.page_bytes(group));
     return {layer_base(group, 0) + shape_.page_bytes(group) * page, size};
   }
+  // ---- For swapping ----
+  // Adds positions up to `tokens` in all, with pages for what the next token will see of them: own
+  // ones, which the caller fills (they need not begin at a page's first token). false, and nothing
+  // is taken, when pages are missing.
+  [[nodiscard]] bool extend(int32_t cache, int64_t tokens);
+  // Calls use(group, index in the page table, page) for every page that the sequence's next token
+  // sees, by group and index.
+  template <typename Use>
+  void for_each_seen_page(int32_t cache, Use use) const {
+    for (size_t g = 0; g < groups_.size(); ++g)
+      for_each_seen_index(sequence(cache), g, [&](int64_t index) {
+        use(g, index, sequence(cache).groups[g].table[static_cast<size_t>(index)]);
+      });
+  }
+  int64_t seen_bytes(int32_t cache) const;  // of those pages
+
   // Puts `page`, which holds the same keys and values, in the place of entry `index`.
   void replace(int32_t cache, size_t group, size_t index, int32_t page);
 
@@ -154,6 +170,10 @@ class KvPool {
   int64_t cached_bytes() const;  // of pages held by the prefix cache alone
   // Of the positions that the sequence still sees; a shared one counts for each of its sequences.
   int64_t needed_bytes(int32_t cache) const;
+  // What the sequence holds or has reserved and could do without: the rest of its last pages,
+  // positions behind its window, its own copy of positions that others held when it began, and
+  // pages promised to it that it has not taken.
+  int64_t waste_bytes(int32_t cache) const;
   // Of `tokens` positions in all layers.
   int64_t bytes_of(int64_t tokens) const;
 
@@ -168,6 +188,7 @@ class KvPool {
     bool open = false;
     int64_t length = 0;
     int64_t reserved = 0;  // tokens
+    int64_t copied = 0;    // tokens, at the end of what it shared
     std::vector<Held> groups;
   };
   struct Group {
@@ -178,6 +199,17 @@ class KvPool {
 
   const Sequence& sequence(int32_t cache) const;
   Sequence& sequence(int32_t cache);
+  template <typename Use>
+  static void for_each_seen_index(const Sequence& s, size_t group, Use use) {
+    const auto [sinks, window, end] = seen_pages(s, group);
+    for (int64_t i = 0; i < sinks; ++i) use(i);
+    for (int64_t i = window; i < end; ++i) use(i);
+  }
+  // Entries of the page table that the next token sees: 0 .. sinks - 1 and window .. end - 1.
+  struct SeenPages {
+    int64_t sinks = 0, window = 0, end = 0;
+  };
+  static SeenPages seen_pages(const Sequence& s, size_t group);
   void release_pages(Sequence& s);
   std::optional<int32_t> allocate(size_t group);
   int64_t promise_for(const Sequence& s, size_t group, int64_t tokens) const;

@@ -21,4 +21,11 @@ enum class Batching : uint8_t {
   static_dropped,  // likewise, but nothing is computed that nobody wants
 };
 
+// How a sequence that gave up its pages gets its keys and values back.
+enum class Preemption : uint8_t {
+  cheaper,    // by whichever of the two takes less time, as measured
+  recompute,  // its tokens pass through the model once more
+  swap,       // they are written to a file and read back, as long as there is room
+};
+
 }  // namespace strata

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <tuple>
 
 #include "base/error.h"
@@ -23,10 +24,12 @@ double seconds_between(EngineClock::time_point a, EngineClock::time_point b) {
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerOptions& options, KvPool& pool, PrefixCache* cache)
+Scheduler::Scheduler(const SchedulerOptions& options, KvPool& pool, PrefixCache* cache,
+                     SwapSpace* swap)
     : options_(options),
       pool_(pool),
       cache_(cache),
+      swap_(swap),
       batch_({options.batching, options.length_buckets, options.max_running, options.context},
              pool) {
   STRATA_ASSERT(cache == nullptr || !batch_.is_static());
@@ -172,18 +175,70 @@ void Scheduler::preempt(size_t index) {
   const auto same = [&](const Entry& e) { return e.sequence == &sequence; };
   // It does not come back within this step.
   reading_.erase(std::remove_if(reading_.begin(), reading_.end(), same), reading_.end());
+  if (should_swap({&request, &sequence})) sequence.swapped = swap_->write(pool_, sequence.cache);
   keep_prefix(request, sequence, true);
   pool_.release(sequence.cache);
-  // What was gathered over its prompt begins anew; what was told stays told.
-  if (request.needs_all_rows(sequence)) {
-    request.prompt_logprobs.clear();
-    request.embedding_sum.clear();
-  }
+  if (!sequence.swapped) begin_anew(request, sequence);
   sequence.cache = -1;
   sequence.length = 0;
   ++sequence.preemptions;
   ++preemptions_;
-  preempted_.emplace_back(request.id, sequence.choice);
+  swaps_ += sequence.swapped.has_value();
+  preempted_.push_back({request.id, sequence.choice, sequence.swapped.has_value()});
+}
+
+// What was gathered over its prompt begins anew; what was told stays told.
+void Scheduler::begin_anew(ActiveRequest& request, const Sequence& sequence) {
+  if (!request.needs_all_rows(sequence)) return;
+  request.prompt_logprobs.clear();
+  request.embedding_sum.clear();
+}
+
+bool Scheduler::should_swap(const Entry& entry) const {
+  if (swap_ == nullptr || options_.preemption == Preemption::recompute) return false;
+  const int32_t cache = entry.sequence->cache;
+  const std::optional<double> seconds = swap_->seconds_to_swap(pool_, cache);
+  if (!seconds) return false;
+  return options_.preemption == Preemption::swap ||
+         (cost_.known() && *seconds < recompute_seconds(cache, 0, entry.sequence->length));
+}
+
+// Of the sequence's positions from .. to - 1, in steps that do nothing else.
+double Scheduler::recompute_seconds(int32_t cache, int64_t from, int64_t to) const {
+  const int64_t most_seen = pool_.most_seen(cache);
+  double seconds = 0;
+  while (from < to) {
+    const int64_t rows = std::min(options_.batch_tokens, to - from);
+    StepWork work;
+    work.add(rows, std::min(from, most_seen));
+    seconds += cost_.predict(work);
+    from += rows;
+  }
+  return seconds;
+}
+
+void Scheduler::drop_swapped(Sequence& sequence) {
+  if (!sequence.swapped) return;
+  swap_->give_back(*sequence.swapped);
+  sequence.swapped.reset();
+}
+
+// Completes a cache that has the first `found` positions from the swap space. Returns how many it
+// has now; nullopt: the file could not be read, and the cache is of no use any more. Either way the
+// swap space holds nothing of the sequence afterwards.
+std::optional<int64_t> Scheduler::read_back(const Entry& entry, int32_t cache, int64_t found) {
+  Sequence& sequence = *entry.sequence;
+  const SwappedPages from = *sequence.swapped;
+  const bool all_rows = entry.request->needs_all_rows(sequence);
+  bool read = found < from.tokens;
+  if (read && options_.preemption == Preemption::cheaper && !all_rows)
+    read = swap_->seconds_to_read(from.bytes) < recompute_seconds(cache, found, from.tokens);
+  read = read && pool_.extend(cache, from.tokens);
+  const bool done = read && swap_->read(pool_, cache, found, from);
+  drop_swapped(sequence);
+  if (done) return from.tokens;
+  begin_anew(*entry.request, sequence);
+  return read ? std::nullopt : std::optional<int64_t>(found);
 }
 
 void Scheduler::plan_chunks(EngineClock::time_point now) {
@@ -244,7 +299,7 @@ bool Scheduler::admit(const Entry& entry, EngineClock::time_point now) {
 
   const int32_t cache =
       pool_.create(request.prompt_size() + request.max_tokens, request.kv_policy());
-  const int64_t found = take_known_part(entry, cache);
+  int64_t found = take_known_part(entry, cache);
   const bool may_enter = batch_.is_static() ? pool_.reserve(cache, batch_.reserved_tokens(request))
                          : sequence.preemptions >= kMostPreemptions
                              ? pool_.reserve(cache, request.prompt_size() + request.max_tokens)
@@ -254,6 +309,14 @@ bool Scheduler::admit(const Entry& entry, EngineClock::time_point now) {
     blocked_ = who;
     blocked_pages_ = available;
     return false;
+  }
+  if (sequence.swapped) {
+    const std::optional<int64_t> all = read_back(entry, cache, found);
+    if (!all) {
+      pool_.release(cache);
+      return admit(entry, now);
+    }
+    found = *all;
   }
   blocked_ = {};
   sequence.cache = cache;
@@ -325,6 +388,7 @@ void Scheduler::keep_prefix(const ActiveRequest& request, const Sequence& sequen
 }
 
 void Scheduler::release(ActiveRequest& request, Sequence& sequence) {
+  drop_swapped(sequence);
   if (!sequence.running()) return;
   if (sequence.finish != FinishReason::error) keep_prefix(request, sequence, true);
   batch_.end(request, sequence);

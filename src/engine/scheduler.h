@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "engine/sequence.h"
 #include "engine/static_batch.h"
 #include "engine/step_cost.h"
+#include "engine/swap_space.h"
 
 namespace strata {
 
@@ -23,6 +25,7 @@ struct SchedulerOptions {
   Batching batching = Batching::continuous;
   bool length_buckets = false;                            // of static batches
   int64_t context = std::numeric_limits<int64_t>::max();  // positions a sequence can have
+  Preemption preemption = Preemption::cheaper;
   double itl_target_seconds = 0.1;  // a step with running streams takes no longer, if it can
 };
 
@@ -42,10 +45,12 @@ struct PlannedRows {
 // others. Pages are taken as sequences grow.
 //
 // When pages run out the most junior sequence that may be preempted gives up its own; it is waiting
-// again, and its known tokens are computed once more when there is room. Seniority: priority, then
-// age. After kMostPreemptions a sequence is admitted only when all it can ever need is reserved for
-// it, and is never preempted again. The most senior sequence always finds pages, since it fits when
-// it is alone; so everything ends, also in a pool of the smallest size.
+// again. When there is room its known tokens are computed once more, or read back from the swap
+// space, whichever is the faster: known when it is preempted, and asked again when it returns and
+// the prefix cache may have a part of it. Seniority: priority, then age. After kMostPreemptions a
+// sequence is admitted only when all it can ever need is reserved for it, and is never preempted
+// again. The most senior sequence always finds pages, since it fits when it is alone; so everything
+// ends, also in a pool of the smallest size.
 //
 // Static batching (static_batch.h) lets only the members of a batch in, and has rows of padding.
 class Scheduler {
@@ -61,8 +66,10 @@ class Scheduler {
   // Half of what a key has had is forgotten after this time.
   static constexpr double kServedHalfLifeSeconds = 60;
 
-  // cache: may be nullptr, and is where batches are static. Both outlive the scheduler.
-  Scheduler(const SchedulerOptions& options, KvPool& pool, PrefixCache* cache);
+  // cache: may be nullptr, and is where batches are static. swap: may be nullptr. All outlive the
+  // scheduler.
+  Scheduler(const SchedulerOptions& options, KvPool& pool, PrefixCache* cache,
+            SwapSpace* swap = nullptr);
 
   // The next step's rows; pages for them are taken. Empty only when nothing can run.
   const std::vector<PlannedRows>& plan(std::span<const std::unique_ptr<ActiveRequest>> active,
@@ -73,15 +80,21 @@ class Scheduler {
   void step_failed() { batch_.drop_padding(); }
   // After the planned step has run in `seconds` and lengths have moved on.
   void finish_step(double seconds);
-  // Gives back the pages of an ended sequence; what it holds stays in the prefix cache unless its
-  // step failed.
+  // Gives back the pages of an ended sequence, also those in the swap space; what it holds in
+  // memory stays in the prefix cache unless its step failed.
   void release(ActiveRequest& request, Sequence& sequence);
 
-  // Who gave up its pages while the last step was planned: request and choice.
-  std::span<const std::pair<uint64_t, int>> preempted() const { return preempted_; }
+  // Who gave up its pages while the last step was planned.
+  struct Preempted {
+    uint64_t request = 0;
+    int choice = 0;
+    bool swapped = false;
+  };
+  std::span<const Preempted> preempted() const { return preempted_; }
 
   int64_t admitted() const { return admitted_; }  // requests
   int64_t preemptions() const { return preemptions_; }
+  int64_t swaps() const { return swaps_; }  // preemptions that wrote to the swap space
   // Prompt tokens of admitted sequences that came out of the prefix cache, and the others.
   int64_t cached_tokens() const { return cached_tokens_; }
   int64_t computed_tokens() const { return computed_tokens_; }
@@ -109,6 +122,11 @@ class Scheduler {
   int64_t chunk_rows(const Entry& entry) const;
   bool grow_by_preempting(size_t index, int64_t rows);
   void preempt(size_t index);
+  bool should_swap(const Entry& entry) const;
+  double recompute_seconds(int32_t cache, int64_t from, int64_t to) const;
+  std::optional<int64_t> read_back(const Entry& entry, int32_t cache, int64_t found);
+  void drop_swapped(Sequence& sequence);
+  static void begin_anew(ActiveRequest& request, const Sequence& sequence);
   void plan_rows(const Entry& entry, int64_t rows);
   int64_t seen(const Sequence& sequence) const;
   void keep_prefix(const ActiveRequest& request, const Sequence& sequence, bool whole);
@@ -117,6 +135,7 @@ class Scheduler {
   const SchedulerOptions options_;
   KvPool& pool_;
   PrefixCache* const cache_;
+  SwapSpace* const swap_;
   StepCost cost_;
   StaticBatch batch_;
 
@@ -132,12 +151,12 @@ class Scheduler {
   std::pair<uint64_t, int> blocked_{0, 0};  // request id, choice
   int64_t blocked_pages_ = 0;
 
-  std::vector<std::pair<uint64_t, int>> preempted_;
+  std::vector<Preempted> preempted_;
 
   std::vector<double> served_;  // tokens by key
   double least_served_ = 0;     // of keys with work
   EngineClock::time_point forgotten_;
-  int64_t admitted_ = 0, preemptions_ = 0, cached_tokens_ = 0, computed_tokens_ = 0;
+  int64_t admitted_ = 0, preemptions_ = 0, swaps_ = 0, cached_tokens_ = 0, computed_tokens_ = 0;
 };
 
 }  // namespace strata

@@ -1,127 +1,26 @@
 #include "engine/scheduler.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "engine/allocation_count_for_test.h"
-#include "engine/letter_tokenizer_for_test.h"
+#include "engine/scheduler_playground_for_test.h"
 
 namespace strata {
 namespace {
 
-// Plays the engine's loop without a model: lengths grow, tokens come from the sequence's past, time
-// stands still unless a test moves it.
-class Playground {
- public:
-  Playground(const SchedulerOptions& options, int64_t pages, bool prefix_cache,
-             std::vector<KvShape::Group> groups = {{0, 1}})
-      : options_(options),
-        pool_({.groups = groups, .kv_heads = 1, .head_size = 1, .type = KvType::f32},
-              std::vector<int64_t>(groups.size(), pages), options.batch_tokens),
-        cache_(prefix_cache ? std::make_unique<PrefixCache>(pool_) : nullptr),
-        scheduler_(options, pool_, cache_.get()) {}
-
-  ActiveRequest& submit(std::vector<TokenId> prompt, int64_t max_tokens,
-                        GenerationRequest base = {}) {
-    auto request = std::make_unique<ActiveRequest>();
-    request->id = ++last_id_;
-    request->submitted = now_;
-    request->request = std::move(base);
-    request->request.prompt = std::move(prompt);
-    request->max_tokens = max_tokens;
-    for (int i = 0; i < request->request.choices; ++i)
-      request->sequences.push_back(std::make_unique<Sequence>(i, tokenizer_, request->request));
-    active_.push_back(std::move(request));
-    return *active_.back();
-  }
-
-  // Returns what was planned; ended requests are gone, and in `ended`.
-  std::vector<PlannedRows> step() {
-    const std::vector<PlannedRows> planned = scheduler_.plan(active_, now_);
-    int64_t rows = 0, running = 0;
-    for (const PaddingRows& p : scheduler_.padding()) {
-      EXPECT_GT(p.rows, 0);
-      rows += p.rows;
-      EXPECT_EQ(pool_.length(p.cache), p.length);
-      EXPECT_TRUE(pool_.append(p.cache, p.rows)) << "nor does its padding";
-    }
-    for (const PlannedRows& p : planned) {
-      EXPECT_GT(p.rows, 0);
-      EXPECT_TRUE(p.sequence->running());
-      EXPECT_LE(p.rows, p.request->left(*p.sequence));
-      rows += p.rows;
-      EXPECT_EQ(pool_.length(p.sequence->cache), p.sequence->length);
-      EXPECT_TRUE(pool_.append(p.sequence->cache, p.rows)) << "a planned step never lacks pages";
-      p.sequence->length += p.rows;
-      if (p.request->left(*p.sequence) > 0) continue;
-      Sequence& s = *p.sequence;
-      s.generated.push_back(static_cast<TokenId>((s.length * 7 + s.choice) % 100));
-      if (static_cast<int64_t>(s.generated.size()) == p.request->max_tokens)
-        s.finish = FinishReason::length;
-    }
-    for (const auto& request : active_)
-      for (const auto& s : request->sequences) running += s->running();
-    EXPECT_LE(running, options_.max_running);
-    EXPECT_LE(rows, options_.batch_tokens);
-    last_rows = rows;
-    scheduler_.finish_step(0.01);
-    retire();
-    return planned;
-  }
-
-  void cancel(ActiveRequest& request) {
-    for (const auto& s : request.sequences)
-      if (s->finish == FinishReason::none) s->finish = FinishReason::cancelled;
-    retire();
-  }
-  void pass_time(double seconds) {
-    now_ +=
-        std::chrono::duration_cast<EngineClock::duration>(std::chrono::duration<double>(seconds));
-  }
-
-  std::vector<std::unique_ptr<ActiveRequest>>& active() { return active_; }
-  std::vector<std::unique_ptr<ActiveRequest>> ended;
-  int64_t last_rows = 0;  // of the last step, with padding
-  KvPool& pool() { return pool_; }
-  Scheduler& scheduler() { return scheduler_; }
-  PrefixCache* cache() { return cache_.get(); }
-
- private:
-  void retire() {
-    for (auto& request : active_)
-      for (auto& s : request->sequences)
-        if (s->finish != FinishReason::none) scheduler_.release(*request, *s);
-    for (auto it = active_.begin(); it != active_.end();) {
-      if (!(*it)->finished()) {
-        ++it;
-        continue;
-      }
-      ended.push_back(std::move(*it));
-      it = active_.erase(it);
-    }
-  }
-
-  SchedulerOptions options_;
-  LetterTokenizer tokenizer_{100};
-  KvPool pool_;
-  std::unique_ptr<PrefixCache> cache_;
-  Scheduler scheduler_;
-  std::vector<std::unique_ptr<ActiveRequest>> active_;
-  EngineClock::time_point now_ = EngineClock::time_point() + std::chrono::hours(1);
-  uint64_t last_id_ = 0;
-};
-
-std::vector<TokenId> prompt_of(int64_t size, TokenId first = 0) {
-  std::vector<TokenId> out;
-  for (int64_t i = 0; i < size; ++i) out.push_back((first + static_cast<TokenId>(i)) % 100);
-  return out;
-}
+using scheduler_test::Playground;
+using scheduler_test::prompt_of;
 
 std::vector<uint64_t> ids(const std::vector<PlannedRows>& planned) {
   std::vector<uint64_t> out;
@@ -333,7 +232,7 @@ TEST(Scheduler, ABatchHoldsWhatFitsTogether) {
 // is preempted more often than promised, and no page is lost.
 void run_random_operations(uint32_t seed, int64_t pages, bool prefix_cache,
                            std::vector<KvShape::Group> groups,
-                           Batching batching = Batching::continuous) {
+                           Batching batching = Batching::continuous, SwapSpace* swap = nullptr) {
   SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << pages << " pages, prefix cache "
                                   << prefix_cache << ", " << groups.size() << " groups, batching "
                                   << static_cast<int>(batching));
@@ -347,8 +246,9 @@ void run_random_operations(uint32_t seed, int64_t pages, bool prefix_cache,
                    .policy = policy,
                    .batching = batching,
                    .length_buckets = seed % 2 == 0,
-                   .context = context},
-                  pages, prefix_cache, groups);
+                   .context = context,
+                   .preemption = swap != nullptr ? Preemption::swap : Preemption::cheaper},
+                  pages, prefix_cache, groups, swap);
   size_t cancelled = 0, submitted = 0;
   for (int step = 0; step < 1500; ++step) {
     if (step < 900 && random() % 6 == 0) {
@@ -401,6 +301,89 @@ void run_random_operations(uint32_t seed, int64_t pages, bool prefix_cache,
   }
 }
 
+// Two answers that do not fit together, with a swap space over `file`.
+void swap_over(int file, const std::string& name, bool damage) {
+  SwapSpace swap(file, name, 1 << 20);
+  Playground play({.max_running = 4, .batch_tokens = 64, .preemption = Preemption::swap}, 6, false,
+                  {{0, 1}}, &swap);
+  ActiveRequest& first = play.submit(prompt_of(40), 40);
+  ActiveRequest& second = play.submit(prompt_of(20, 3), 40);
+  play.step();
+  while (play.scheduler().preemptions() == 0) play.step();
+  if (damage) {
+    EXPECT_TRUE(second.sequences[0]->swapped.has_value());
+    ASSERT_EQ(::truncate(name.c_str(), 10), 0);
+  }
+  const auto drawn = second.sequences[0]->generated.size();
+  EXPECT_GT(drawn, 0u);
+  while (!play.active().empty()) play.step();
+  EXPECT_EQ(play.ended[0].get(), &first);
+  for (const auto& r : play.ended) {
+    ASSERT_EQ(r->sequences[0]->generated.size(), 40u);
+    for (size_t i = 0; i < 40; ++i)
+      EXPECT_EQ(r->sequences[0]->generated[i],
+                static_cast<TokenId>((r->prompt_size() + static_cast<int64_t>(i)) * 7 % 100));
+  }
+  EXPECT_EQ(play.pool().used_pages(), 0);
+  EXPECT_EQ(swap.used_bytes(), 0);
+  EXPECT_EQ(play.scheduler().swaps() > 0, damage);
+}
+
+TEST(Scheduler, WhatCannotBeSwappedIsComputedAgain) {
+  const int full = ::open("/dev/full", O_RDWR | O_CLOEXEC);
+  ASSERT_GE(full, 0);
+  swap_over(full, "/dev/full", false);
+  std::string name = testing::TempDir() + "/scheduler-swap-XXXXXX";
+  const int file = ::mkstemp(name.data());
+  ASSERT_GE(file, 0);
+  swap_over(file, name, true);
+  ::unlink(name.c_str());
+}
+
+TEST(Scheduler, ASwappedAnswerReadsNothingAgainAndLeavesNothingBehind) {
+  SwapSpace swap(testing::TempDir(), 1 << 20);
+  Playground play({.max_running = 4, .batch_tokens = 64, .preemption = Preemption::swap}, 6, false,
+                  {{0, 1}}, &swap);
+  play.submit(prompt_of(40), 40);
+  ActiveRequest& second = play.submit(prompt_of(20, 3), 40);
+  int64_t rows = 0;
+  while (play.scheduler().preemptions() == 0) {
+    play.step();
+    rows += play.last_rows;
+  }
+  const int64_t stored = second.sequences[0]->swapped->tokens;
+  EXPECT_EQ(stored, second.known_size(*second.sequences[0]) - 1);
+  while (!play.active().empty()) {
+    play.step();
+    rows += play.last_rows;
+  }
+  EXPECT_EQ(rows, 40 + 39 + 20 + 39) << "every position once";
+  EXPECT_EQ(swap.read_bytes(), swap.written_bytes());
+  // Cancelled while its pages are in the file.
+  play.submit(prompt_of(40), 40);
+  ActiveRequest& third = play.submit(prompt_of(20, 3), 40);
+  while (!third.sequences[0]->swapped) play.step();
+  EXPECT_GT(swap.used_bytes(), 0);
+  play.cancel(third);
+  EXPECT_EQ(swap.used_bytes(), 0);
+}
+
+// The file is measured in bytes a second, the model in rows a second; the playground's steps take
+// 10 ms of no time at all, and its pages are tiny.
+TEST(Scheduler, SwapsWhereThatIsCheaper) {
+  SwapSpace swap(testing::TempDir(), 1 << 20);
+  Playground play({.max_running = 4, .batch_tokens = 64}, 6, false, {{0, 1}}, &swap);
+  for (int i = 0; i < 8; ++i) {  // until steps with prompts are known
+    play.submit(prompt_of(40), 1);
+    while (!play.active().empty()) play.step();
+  }
+  play.submit(prompt_of(40), 40);
+  play.submit(prompt_of(20, 3), 40);
+  while (!play.active().empty()) play.step();
+  EXPECT_GT(play.scheduler().preemptions(), 0);
+  EXPECT_EQ(play.scheduler().swaps(), play.scheduler().preemptions());
+}
+
 TEST(Scheduler, KeepsItsPromisesUnderRandomOperations) {
   for (uint32_t seed = 1; seed <= 3; ++seed) {
     for (const bool prefix_cache : {false, true}) {
@@ -410,6 +393,18 @@ TEST(Scheduler, KeepsItsPromisesUnderRandomOperations) {
       run_random_operations(seed, 40, prefix_cache, {{0, 1}, {50, 1}});
     }
   }
+}
+
+TEST(Scheduler, KeepsItsPromisesWithASwapSpaceThatIsOftenFull) {
+  for (uint32_t seed = 1; seed <= 3; ++seed)
+    for (const bool prefix_cache : {false, true}) {
+      SwapSpace swap(testing::TempDir(), 30'000);  // some 27 pages
+      const auto continuous = Batching::continuous;
+      run_random_operations(seed, 26, prefix_cache, {{0, 1}}, continuous, &swap);
+      run_random_operations(seed, 40, prefix_cache, {{0, 1}, {50, 1}}, continuous, &swap);
+      EXPECT_EQ(swap.used_bytes(), 0) << "also of the cancelled";
+      EXPECT_GT(swap.read_bytes(), 0);
+    }
 }
 
 TEST(Scheduler, StaticBatchesKeepTheirPromisesUnderRandomOperations) {

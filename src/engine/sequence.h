@@ -9,6 +9,7 @@
 #include "engine/answer_text.h"
 #include "engine/request.h"
 #include "engine/sampler.h"
+#include "engine/swap_space.h"
 
 namespace strata {
 
@@ -18,7 +19,8 @@ using EngineClock = std::chrono::steady_clock;
 // Its known tokens are the prompt and what it generated. Life: waiting (cache < 0), then keys and
 // values of its known tokens are stored chunk by chunk, and each time they are all stored the next
 // token is drawn, until finish != none. When pages run out it is preempted: waiting again, with
-// nothing stored and everything else as it was, so that the same tokens follow.
+// nothing stored (or all of it in a file) and everything else as it was, so that the same tokens
+// follow.
 struct Sequence {
   Sequence(int choice_index, const Tokenizer& tokenizer, const GenerationRequest& request)
       : choice(choice_index),
@@ -33,6 +35,7 @@ struct Sequence {
   AnswerText text;
   FinishReason finish = FinishReason::none;
   int preemptions = 0;
+  std::optional<SwappedPages> swapped;  // while it waits: where its keys and values are
 
   bool waiting() const { return cache < 0 && finish == FinishReason::none; }
   bool running() const { return cache >= 0; }

@@ -22,15 +22,15 @@ TEST(StepLog, KeepsTheLastSteps) {
     log.add(record, parts);
   }
   EXPECT_EQ(log.last(), 5000u);
-  const std::vector<StepRecord> all = log.since(0, 1'000'000);
+  const std::vector<LoggedStep> all = log.since(0, 1'000'000);
   ASSERT_EQ(all.size(), StepLog::kSteps);
-  for (const StepRecord& r : all) {
-    EXPECT_EQ(r.held_bytes, static_cast<int64_t>(r.number));
-    ASSERT_EQ(r.parts.size(), r.number % 3);
-    for (const Part& p : r.parts) EXPECT_EQ(p.request, r.number);
+  for (const LoggedStep& r : all) {
+    EXPECT_EQ(r.record.held_bytes, static_cast<int64_t>(r.record.number));
+    ASSERT_EQ(r.parts.size(), r.record.number % 3);
+    for (const Part& p : r.parts) EXPECT_EQ(p.request, r.record.number);
   }
-  EXPECT_EQ(all.back().number, 5000u);
-  EXPECT_EQ(log.since(4990, 4).front().number, 4991u);
+  EXPECT_EQ(all.back().record.number, 5000u);
+  EXPECT_EQ(log.since(4990, 4).front().record.number, 4991u);
   EXPECT_EQ(log.since(4990, 4).size(), 4u);
   EXPECT_TRUE(log.since(5000, 4).empty());
   EXPECT_TRUE(log.since(9'999'999, 4).empty());
@@ -40,10 +40,10 @@ TEST(StepLog, StepsWhosePartsAreGoneAreLeftOut) {
   StepLog log;
   const std::vector<Part> many(100);
   for (int i = 0; i < 1000; ++i) log.add({}, many);
-  const std::vector<StepRecord> all = log.since(0, 1'000'000);
+  const std::vector<LoggedStep> all = log.since(0, 1'000'000);
   EXPECT_EQ(all.size(), StepLog::kParts / 100);
-  EXPECT_EQ(all.back().number, 1000u);
-  for (const StepRecord& r : all) EXPECT_EQ(r.parts.size(), 100u);
+  EXPECT_EQ(all.back().record.number, 1000u);
+  for (const LoggedStep& r : all) EXPECT_EQ(r.parts.size(), 100u);
 }
 
 TEST(StepLog, AddingAllocatesNothing) {

@@ -18,7 +18,7 @@ namespace strata {
 namespace {
 
 constexpr int64_t kContext = 256;
-constexpr int kOthers = 63;
+constexpr uint64_t kSwapBytes = uint64_t{256} << 20;
 constexpr auto kCheckEvery = std::chrono::milliseconds(100);
 
 uint32_t bits(float x) {
@@ -141,7 +141,7 @@ class Verification {
                const DeterminismOptions& options)
       : path_(model), engine_(engine), options_(options) {
     engine_.context = kContext;
-    engine_.max_running = 1 + kOthers;
+    engine_.max_running = 1 + options_.others;
     engine_.batch_tokens = 512;
     engine_.prefix_cache = false;
     engine_.memory_floor = 0;
@@ -163,13 +163,14 @@ class Verification {
     for (const GenerationRequest& r : requests_) want_.push_back(ask(*plain, r));
     add("alone", "a second time", *plain, false);
     compare_text(*plain);
-    add("among 63 others", "one batch", *plain, true);
+    const std::string crowd = fmt::format("among {} others", options_.others);
+    add("among others", crowd + ", one batch", *plain, true);
 
     KvShape shape = kv_shape(plain->model(), engine_.kv_type);
     for (const int threads : {1, 2, 3}) {
       EngineOptions o = engine_;
       o.threads = threads;
-      add("threads", fmt::format("{}, among 63 others", threads), *load(o), true);
+      add("threads", fmt::format("{}, {}", threads, crowd), *load(o), true);
     }
     for (const int rows : {1, 7, 64}) {
       EngineOptions o = engine_;
@@ -182,11 +183,16 @@ class Verification {
     cached.prefix_cache = true;
     const auto prefix = load(cached);
     add("prefix cache", "cold", *prefix, true);
-    add("prefix cache", "warm, among 63 others", *prefix, true);
+    add("prefix cache", "warm, " + crowd, *prefix, true);
     add("prefix cache", "warm, alone", *prefix, false);
-    for (const bool prefix_cache : {false, true}) {
+    // Without and with what the prefix cache keeps of them, and through the swap space.
+    for (const int way : {0, 1, 2}) {
       EngineOptions o = engine_;
-      o.prefix_cache = prefix_cache;
+      o.prefix_cache = way == 1;
+      if (way == 2) {
+        o.swap_bytes = kSwapBytes;
+        o.preemption = Preemption::swap;
+      }
       o.batch_tokens = 64;
       uint64_t page = 0;
       for (size_t g = 0; g < shape.groups.size(); ++g)
@@ -196,7 +202,10 @@ class Verification {
       others_tokens_ = 60;                        // more pages than each has when it is let in
       o.kv_memory = page * kPages;
       add("preempted",
-          fmt::format("a pool of {} pages, prefix cache {}", kPages, prefix_cache ? "on" : "off"),
+          fmt::format("a pool of {} pages, {}", kPages,
+                      way == 0   ? "computed again"
+                      : way == 1 ? "computed again, prefix cache on"
+                                 : "swapped"),
           *load(o), true);
     }
     return std::move(report_);
@@ -232,9 +241,10 @@ class Verification {
     std::vector<std::shared_ptr<Collector>> sinks, others;
     // The watched ones come first, last and in between.
     const size_t watched_count = requests_.size();
+    const auto others_count = static_cast<uint64_t>(options_.others);
     if (crowd)
-      for (uint64_t i = 0; i < kOthers; ++i) {
-        if (i * watched_count / kOthers == sinks.size())
+      for (uint64_t i = 0; i < others_count; ++i) {
+        while (sinks.size() < watched_count && i * watched_count / others_count >= sinks.size())
           sinks.push_back(submit(engine, requests_[sinks.size()]));
         others.push_back(submit(engine, other(engine, i, others_tokens_)));
       }
@@ -252,7 +262,9 @@ class Verification {
         row.difference = fmt::format("request {}: {}", i, difference);
     }
     for (const auto& sink : others) sink->wait(options_.check);
-    row.preemptions = engine.stats().preemptions - before.preemptions;
+    const EngineStats after = engine.stats();
+    row.preemptions = after.preemptions - before.preemptions;
+    row.swaps = after.swaps - before.swaps;
     report_.rows.push_back(std::move(row));
   }
 

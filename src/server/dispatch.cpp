@@ -49,6 +49,9 @@ void answer_error(Context& context, const ApiError& error) {
   net::Response response = error_response(error);
   response.headers.insert(response.headers.end(), context.headers.begin(), context.headers.end());
   context.exchange->respond(std::move(response));
+  if (error.status != 429 && error.status != 503) return;
+  context.state.metrics.observe_refusal(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - context.read).count());
 }
 
 // Runs `work`; whatever it throws becomes an answer.
@@ -217,7 +220,8 @@ ServedModel find_model(ServerState& state, const std::optional<std::string>& nam
 }
 
 void dispatch(ServerState& state, std::shared_ptr<net::Exchange> exchange) {
-  auto context = std::make_shared<Context>(Context{state, std::move(exchange), {}, {}, {}});
+  auto context = std::make_shared<Context>(
+      Context{state, std::move(exchange), {}, {}, {}, std::chrono::steady_clock::now()});
   answering_errors(*context, [&] {
     add_common_headers(*context);
     const net::Request& request = context->request();

@@ -46,8 +46,12 @@ struct Metrics::Impl {
   prometheus::Histogram* queue = nullptr;
   prometheus::Histogram* ttft = nullptr;
   prometheus::Histogram* inter_token = nullptr;
+  prometheus::Histogram* refusal = nullptr;
   prometheus::Counter *steps = nullptr, *step_rows = nullptr, *padding_rows = nullptr,
                       *preemptions = nullptr;
+  prometheus::Counter* swaps = nullptr;
+  std::array<prometheus::Counter*, 2> swap_bytes{};  // out, in
+  prometheus::Gauge* swap_used = nullptr;
   std::array<prometheus::Counter*, 2> prefix_tokens{};
   prometheus::Gauge* running = nullptr;
   prometheus::Gauge* waiting = nullptr;
@@ -78,6 +82,9 @@ Metrics::Metrics(const std::string& isa, const std::string& version)
   impl_->inter_token = &add_histogram(
       r, "strata_request_inter_token_seconds", "Time between two tokens of one answer",
       {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5});
+  impl_->refusal = &add_histogram(r, "strata_request_refusal_seconds",
+                                  "Time from a request read to its 429 or 503 given to the socket",
+                                  {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1});
   impl_->running = &add_gauge(r, "strata_requests_running", "Requests admitted and not done");
   impl_->waiting = &add_gauge(r, "strata_requests_waiting", "Requests waiting for admission");
   auto& pages = prometheus::BuildGauge()
@@ -92,7 +99,17 @@ Metrics::Metrics(const std::string& isa, const std::string& version)
   impl_->padding_rows = &add_counter(r, "strata_engine_padding_rows_total",
                                      "Rows among them that static batches are padded with");
   impl_->preemptions = &add_counter(r, "strata_preemptions_total",
-                                    "Times that an answer gave up its pages to be computed again");
+                                    "Times that an answer gave up its pages for others");
+  impl_->swaps = &add_counter(r, "strata_swap_preemptions_total",
+                              "Preemptions that wrote the pages to the swap space; the others are "
+                              "computed again");
+  auto& swapped = prometheus::BuildCounter()
+                      .Name("strata_swap_bytes_total")
+                      .Help("Bytes of pages written to the swap space (out) and read back (in)")
+                      .Register(r);
+  impl_->swap_bytes = {&swapped.Add({{"direction", "out"}}), &swapped.Add({{"direction", "in"}})};
+  impl_->swap_used =
+      &add_gauge(r, "strata_swap_used_bytes", "Bytes of pages in the swap space now");
   auto& prefix = prometheus::BuildCounter()
                      .Name("strata_prefix_tokens_total")
                      .Help("Tokens of admitted prompts: found (hit) in the cache or not (miss)")
@@ -120,6 +137,7 @@ void Metrics::count_tokens(int64_t in, int64_t out) noexcept {
 void Metrics::observe_queue(double seconds) noexcept { impl_->queue->Observe(seconds); }
 void Metrics::observe_ttft(double seconds) noexcept { impl_->ttft->Observe(seconds); }
 void Metrics::observe_inter_token(double seconds) noexcept { impl_->inter_token->Observe(seconds); }
+void Metrics::observe_refusal(double seconds) noexcept { impl_->refusal->Observe(seconds); }
 
 std::string Metrics::text(const EngineStats& stats) {
   const std::lock_guard lock(impl_->text_mutex);
@@ -133,6 +151,10 @@ std::string Metrics::text(const EngineStats& stats) {
   follow(*impl_->step_rows, static_cast<double>(stats.step_rows));
   follow(*impl_->padding_rows, static_cast<double>(stats.padding_rows));
   follow(*impl_->preemptions, static_cast<double>(stats.preemptions));
+  follow(*impl_->swaps, static_cast<double>(stats.swaps));
+  follow(*impl_->swap_bytes[0], static_cast<double>(stats.swap_written_bytes));
+  follow(*impl_->swap_bytes[1], static_cast<double>(stats.swap_read_bytes));
+  impl_->swap_used->Set(static_cast<double>(stats.swap_used_bytes));
   follow(*impl_->prefix_tokens[0], static_cast<double>(stats.prefix_hit_tokens));
   follow(*impl_->prefix_tokens[1], static_cast<double>(stats.prefix_miss_tokens));
   return prometheus::TextSerializer().Serialize(impl_->registry.Collect());

@@ -30,6 +30,7 @@ class Metrics {
   void observe_queue(double seconds) noexcept;
   void observe_ttft(double seconds) noexcept;
   void observe_inter_token(double seconds) noexcept;
+  void observe_refusal(double seconds) noexcept;
   // Prometheus text format 0.0.4, with the gauges of `stats` (all engines together).
   std::string text(const EngineStats& stats);
 

@@ -26,6 +26,9 @@ void add_counters(EngineStats& sum, const EngineStats& s) {
   sum.step_rows += s.step_rows;
   sum.padding_rows += s.padding_rows;
   sum.preemptions += s.preemptions;
+  sum.swaps += s.swaps;
+  sum.swap_written_bytes += s.swap_written_bytes;
+  sum.swap_read_bytes += s.swap_read_bytes;
   sum.prefix_hit_tokens += s.prefix_hit_tokens;
   sum.prefix_miss_tokens += s.prefix_miss_tokens;
 }
@@ -272,6 +275,7 @@ EngineStats ModelSet::stats() const {
     sum.pages_total += s.pages_total;
     sum.pages_used += s.pages_used;
     sum.pages_cached += s.pages_cached;
+    sum.swap_used_bytes += s.swap_used_bytes;
   }
   return sum;
 }

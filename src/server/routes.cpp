@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 
 #include "server/admin_routes.h"
@@ -9,6 +8,7 @@
 #include "server/call.h"
 #include "server/chat_request.h"
 #include "server/embedding_call.h"
+#include "server/engine_steps.h"
 #include "server/field_tables.h"
 #include "server/openapi.h"
 #include "server/plain_routes.h"
@@ -149,43 +149,6 @@ void ready(Context& context) {
 void metrics(Context& context) {
   answer(context, 200, "text/plain; version=0.0.4; charset=utf-8",
          context.state.metrics.text(context.state.models.stats()));
-}
-
-// /engine/steps/MODEL/NUMBER: the passes over the model after that number, for pictures of a load.
-void engine_steps(Context& context) {
-  constexpr size_t kMost = 500;
-  const std::string rest = context.request().path.substr(std::string_view("/engine/steps/").size());
-  const size_t slash = rest.rfind('/');
-  uint64_t number = 0;
-  const char* const end = rest.data() + rest.size();
-  const char* const begin = slash == std::string::npos ? end : rest.data() + slash + 1;
-  const auto [stop, error] = std::from_chars(begin, end, number);
-  if (error != std::errc() || stop != end)
-    throw ApiError(404, "not_found_error", "wanted /engine/steps/MODEL/NUMBER", "not_found");
-  const ServedModel model = find_model(context.state, rest.substr(0, slash));
-  OrderedJson out;
-  out["last"] = model.engine->steps().last();
-  out["steps"] = OrderedJson::array();
-  for (const StepRecord& step : model.engine->steps().since(number, kMost)) {
-    OrderedJson one;
-    one["number"] = step.number;
-    one["begin_s"] = step.begin_seconds;
-    one["seconds"] = step.seconds;
-    one["padding_rows"] = step.padding_rows;
-    one["held_bytes"] = step.held_bytes;
-    one["cached_bytes"] = step.cached_bytes;
-    one["needed_bytes"] = step.needed_bytes;
-    one["contiguous_bytes"] = step.contiguous_bytes;
-    one["parts"] = OrderedJson::array();
-    for (const StepRecord::Part& part : step.parts) {
-      const char* const kind = part.kind == StepRecord::Kind::prompt  ? "prompt"
-                               : part.kind == StepRecord::Kind::token ? "token"
-                                                                      : "preempted";
-      one["parts"].push_back({part.request, part.choice, part.rows, kind});
-    }
-    out["steps"].push_back(std::move(one));
-  }
-  answer(context, 200, kJson, to_json_text(out));
 }
 
 void openapi(Context& context) {

@@ -52,6 +52,7 @@ struct Context {
   net::Headers headers;  // of every answer: request id, CORS, ignored fields
   std::string request_id;
   Caller caller;
+  std::chrono::steady_clock::time_point read = std::chrono::steady_clock::now();
 
   const net::Request& request() const { return exchange->request(); }
 };

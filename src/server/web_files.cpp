@@ -14,6 +14,9 @@ STRATA_EMBED(settings, STRATA_WEB_SETTINGS_FILE);
 STRATA_EMBED(store, STRATA_WEB_STORE_FILE);
 STRATA_EMBED(style, STRATA_WEB_STYLE_FILE);
 STRATA_EMBED(message_style, STRATA_WEB_MESSAGE_STYLE_FILE);
+STRATA_EMBED(engine, STRATA_WEB_ENGINE_FILE);
+STRATA_EMBED(engine_charts, STRATA_WEB_ENGINE_CHARTS_FILE);
+STRATA_EMBED(engine_style, STRATA_WEB_ENGINE_STYLE_FILE);
 STRATA_EMBED(icon, STRATA_WEB_ICON_FILE);
 STRATA_EMBED(marked, STRATA_WEB_MARKED_FILE);
 STRATA_EMBED(purify, STRATA_WEB_PURIFY_FILE);
@@ -30,6 +33,9 @@ std::span<const WebFile> web_files() {
       {"/web/app.js", kScript, text(strata_web_app, strata_web_app_end)},
       {"/web/api.js", kScript, text(strata_web_api, strata_web_api_end)},
       {"/web/dom.js", kScript, text(strata_web_dom, strata_web_dom_end)},
+      {"/web/engine.js", kScript, text(strata_web_engine, strata_web_engine_end)},
+      {"/web/engine_charts.js", kScript,
+       text(strata_web_engine_charts, strata_web_engine_charts_end)},
       {"/web/highlight.js", kScript, text(strata_web_highlight, strata_web_highlight_end)},
       {"/web/markdown.js", kScript, text(strata_web_markdown, strata_web_markdown_end)},
       {"/web/messages.js", kScript, text(strata_web_messages, strata_web_messages_end)},
@@ -38,6 +44,8 @@ std::span<const WebFile> web_files() {
       {"/web/style.css", "text/css; charset=utf-8", text(strata_web_style, strata_web_style_end)},
       {"/web/message.css", "text/css; charset=utf-8",
        text(strata_web_message_style, strata_web_message_style_end)},
+      {"/web/engine.css", "text/css; charset=utf-8",
+       text(strata_web_engine_style, strata_web_engine_style_end)},
       {"/web/icon.svg", "image/svg+xml", text(strata_web_icon, strata_web_icon_end)},
       {"/web/marked.min.js", kScript, text(strata_web_marked, strata_web_marked_end)},
       {"/web/purify.es.js", kScript, text(strata_web_purify, strata_web_purify_end)},

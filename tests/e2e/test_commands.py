@@ -95,6 +95,17 @@ def test_doctor(strata):
     assert {"isa", "threads", "limits", "odd"} <= set(result) and result["limits"]["read_gb_s"] > 0
 
 
+def test_eval_streaming(strata, tmp_path):
+    """3,000 tokens through a model of 128 positions: as many pages at every end of a stretch; without sinks that is too long."""
+    text = tmp_path / "text"
+    text.write_text("ab " * 1000)
+    command = ("eval", require_case("common/chain.gguf"), "streaming", "--file", text, "--segment", 1000)
+    segments = run_json(strata, *command, "--kv-policy", "sinks=4,window=60")["segments"]
+    assert [segment["tokens"] for segment in segments] == [1000, 1000, 1000]
+    assert all(5 <= segment["kv_pages"] <= 10 and segment["perplexity"] > 1 for segment in segments), "sinks, window and a step"
+    assert run(strata, *command).returncode == 2
+
+
 def test_eval_perplexity(strata, tmp_path):
     text = tmp_path / "text"
     text.write_text("The quick brown fox jumps over the lazy dog. " * 40)

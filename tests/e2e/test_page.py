@@ -379,3 +379,56 @@ def test_everything_has_a_name_and_answers_are_spoken_once(html_server, open_pag
     nameless = page.evaluate("""() => [...document.querySelectorAll('button, input, select, textarea')]
       .filter((e) => !(e.ariaLabel || e.textContent.trim() || e.labels?.length) && !e.hidden).map((e) => e.outerHTML)""")
     assert nameless == []
+
+
+DRAWN = "e => { const c = e.getContext('2d').getImageData(0, 0, e.width, e.height).data; return c.some((v, i) => i % 4 === 3 && v > 0); }"
+TILE = "[...document.querySelectorAll('#engine dt')].find((e) => e.textContent === '{}').nextSibling.textContent"
+
+
+def tile(page, name):
+    return page.evaluate(TILE.format(name))
+
+
+def wait_for_tile(page, name, test):
+    """test: of JavaScript, after the tile's text, such as === '1'."""
+    page.wait_for_function(f"() => document.querySelector('#engine dt') && {TILE.format(name)} {test}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_engine_is_watched(smollm2, open_page, scheme):
+    page = open_page(smollm2, color_scheme=scheme)
+    send(page, LONG_TASK)
+    wait_for_text(page)
+    page.get_by_role("button", name="Engine").click()
+    engine = page.get_by_role("region", name="Engine")
+    wait_for_tile(page, "Running", "=== '1'")
+    timeline = engine.locator("canvas").first
+    steps = int(timeline.get_attribute("aria-label").split()[0])
+    assert steps > 0 and tile(page, "Waiting") == "0"
+    page.wait_for_function("n => parseInt(document.querySelector('#engine canvas').getAttribute('aria-label')) > n", arg=steps)
+    wait_for_tile(page, "Tokens/s", "> '0'")
+    used, total = (int(part.replace(",", "")) for part in tile(page, "Pages in use").split("/"))
+    assert 0 < used < total and tile(page, "Fragmentation").endswith("%")
+    wait_for_tile(page, "Cores busy", "!== '–'")
+    for canvas in engine.locator("canvas").all():
+        assert canvas.get_attribute("aria-label") and canvas.evaluate(DRAWN)
+    worst = page.evaluate(CONTRAST)
+    assert worst[0] >= LIGHTEST_CONTRAST, worst
+    assert not page.locator("#composer").is_visible()
+    page.keyboard.press("Escape")  # stops the answer here, too
+    wait_for_tile(page, "Running", "=== '0'")
+    page.get_by_role("button", name="Engine").click()
+    assert page.locator("#composer").is_visible() and not engine.is_visible()
+    assert last_text(page)
+
+
+def test_the_engine_on_a_phone_and_with_a_key(html_server, open_page):
+    page = open_page(html_server, viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
+    enter_key(page)
+    page.get_by_role("button", name="Engine").click()
+    wait_for_tile(page, "Running", "=== '0'")
+    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth || document.querySelector('#engine').scrollWidth > "
+                             "document.querySelector('#engine').clientWidth")
+    page.get_by_role("button", name="Conversations").click()
+    page.get_by_role("button", name="New conversation").click()
+    assert not page.locator("#engine").is_visible(), "a conversation takes its place"
