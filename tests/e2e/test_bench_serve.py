@@ -2,11 +2,12 @@
 import csv
 import json
 import subprocess
+import sys
 
 import pytest
 
 from api import metrics
-from conftest import require_case, require_data
+from conftest import ROOT, require_case, require_data
 from serving import serving
 
 
@@ -41,7 +42,7 @@ def test_closed_loop_and_poisson(strata, long_chain, load, tmp_path):
         steps = list(csv.DictReader(file))
     assert sum(int(step["prompt_rows"]) + int(step["token_rows"]) for step in steps) == summary["prompt_tokens"] - summary["cached_tokens"] + \
         summary["output_tokens"] - 12, "every row but those of the cache, and the last token of each answer is never an input"
-    for picture in ("latency_cdf.png", "throughput.png", "batch_timeline.png", "memory_efficiency.png", "throughput_comparison.png"):
+    for picture in ("latency_cdf.png", "throughput.png", "batch_timeline.png", "memory_efficiency.png", "engine_load.png", "throughput_comparison.png"):
         assert (tmp_path / "out" / picture).read_bytes().startswith(b"\x89PNG")
 
 
@@ -73,3 +74,16 @@ def test_errors_are_counted_and_wrong_usage_is_told(strata, long_chain, tmp_path
     bad.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,1\n")
     done = bench(strata, long_chain, "--trace", bad)
     assert done.returncode == 3 and "bad.csv:2" in done.stderr
+
+
+def test_the_recipe_of_a_load(strata, tmp_path):
+    """bench/load.py, one row with few requests: every status is counted, refusals are timed."""
+    out = tmp_path / "thousand.json"
+    done = subprocess.run([sys.executable, ROOT / "bench" / "load.py", "thousand", require_case("common/chain-long.gguf"), "--strata", strata,
+                           "--requests", "60", "--kv-memory", "64MiB", "--out", out], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(out.read_text())
+    summary = report["rounds"][0]["strata"]
+    assert report["medians"]["strata"] == summary["completed"] and summary["completed"] + sum(summary["errors"].values()) == 60
+    assert set(summary["errors"]) <= {"429"} and len(summary["memory_mib"]) == 2
+    assert 0 <= summary["engine"]["wasted_share"] < 1
