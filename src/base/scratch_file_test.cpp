@@ -36,7 +36,7 @@ TEST(ScratchFile, KeepsBytesAndHasNoName) {
 }
 
 TEST(ScratchFile, SaysWhatIsWrong) {
-  EXPECT_THROW(ScratchFile("/nowhere/at/all"), Error);
+  EXPECT_THROW({ const ScratchFile nowhere("/nowhere/at/all"); }, Error);
   ScratchFile full(::open("/dev/full", O_RDWR | O_CLOEXEC), "/dev/full");
   EXPECT_FALSE(full.write(0, std::vector<std::byte>(10)));
   EXPECT_EQ(full.fault(), "No space left on device");
