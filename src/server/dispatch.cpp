@@ -256,7 +256,11 @@ void dispatch(ServerState& state, std::shared_ptr<net::Exchange> exchange) {
       return;
     }
     const auto job = [context, handler = found->handler] {
-      if (context->exchange->client_gone()) return;
+      if (context->exchange->client_gone()) {
+        if (is_generating(context->request().path))
+          context->state.metrics.count_request(Outcome::aborted);
+        return;
+      }
       answering_errors(*context, [&] { handler(*context); });
     };
     if (!state.workers.post(job)) {
