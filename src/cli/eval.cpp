@@ -119,7 +119,6 @@ int streaming_command(const EvalFlags& flags) {
 
   StreamingOptions scoring;
   scoring.segment = flags.segment;
-  if (files.tokenizer->specials().add_bos) scoring.first_token = files.tokenizer->specials().bos;
   const EngineOptions engine = engine_options(flags.engine);
   ServeExecOptions options;
   options.threads = engine.threads;

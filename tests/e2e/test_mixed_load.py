@@ -1,4 +1,4 @@
-"""A short form of the load of tests/soak/test_mixed_load.py, in a pool for three of its dozen clients, with a swap space; and a
+"""A short form of the load of tests/soak/test_mixed_load.py, in a pool for two or three of its dozen clients, with a swap space; and a
 thousand clients at once."""
 import json
 import subprocess
@@ -10,7 +10,7 @@ from conftest import require_case, require_model
 from mixed_load import MODEL, check_mixed_load
 from serving import serving
 
-FLAGS = ("--context", 512, "--kv-memory", "24MiB", "--batch-tokens", 128, "--max-running", 8, "--queue", 4)
+FLAGS = ("--context", 512, "--kv-memory", "13MiB", "--batch-tokens", 128, "--max-running", 8, "--queue", 4)
 
 
 @pytest.mark.bounds
