@@ -125,7 +125,7 @@ def alone(smollm2):
 def test_preempted_answers_are_as_if_nothing_happened(strata, alone, flags):
     """In a pool for about 3 of the 8: text, logprobs, usage, penalties and seeds as alone (R055-R058)."""
     with serving(strata, "--model", f"{MODEL}={require_model(MODEL)}", "--context", 512, "--kv-memory", "24MiB", "--batch-tokens", 128,
-                 *flags) as server:
+                 "--itl-target-ms", 60_000, *flags) as server:  # let in at once what fits
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             together = list(pool.map(lambda number: essence(answer(server, COMPLETIONS, long_request(number))), range(8)))
         after = metrics(server)

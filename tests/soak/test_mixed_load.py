@@ -11,7 +11,8 @@ from conftest import require_model
 from mixed_load import MODEL, check_mixed_load
 from serving import serving
 
-FLAGS = ("--context", 512, "--kv-memory", "13MiB", "--batch-tokens", 128, "--max-running", 8, "--queue", 4)
+FLAGS = ("--context", 512, "--kv-memory", "13MiB", "--batch-tokens", 128, "--max-running", 8, "--queue", 4,
+         "--itl-target-ms", 60_000)  # let in at once what fits
 
 
 @pytest.mark.parametrize("swap_space", ["0", "256MiB"])
