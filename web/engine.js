@@ -52,7 +52,7 @@ function build() {
   parts = {
     problem: element('p', 'problem'),
     running: tile('Running'), waiting: tile('Waiting'), rate: tile('Tokens/s'), pages: tile('Pages in use'),
-    waste: tile('Fragmentation'), cores: tile('Cores busy'), preempted: tile('Preemptions'),
+    waste: tile('Fragmentation'), cores: tile('Cores busy'), preempted: tile('Preempted / swapped'),
     timeline: figure('What each step computed', KINDS.map((kind) => [KIND_NAMES[kind], `kind-${kind}`]), true),
     queue: figure('Requests', [['running', 'line-1'], ['waiting', 'line-2']]),
     tokens: figure('Tokens a second', [['generated', 'line-1'], ['prompts', 'line-2']]),
@@ -109,7 +109,7 @@ function draw() {
   parts.pages.textContent = `${now.pages.used.toLocaleString('en')} / ${now.pages.total.toLocaleString('en')}`;
   parts.waste.textContent = now.running && waste.length ? `${short(waste.at(-1)[1])} %` : '–';
   parts.cores.textContent = busy.length ? `${busy.at(-1)[1].toFixed(1)} / ${now.cores}` : '–';
-  parts.preempted.textContent = now.swaps ? `${now.preemptions} (${now.swaps} swapped)` : now.preemptions;
+  parts.preempted.textContent = `${now.preemptions} / ${now.swaps}`;
   const answers = drawTimeline(parts.timeline.canvas, steps, span);
   parts.timeline.canvas.setAttribute('aria-label', `${steps.length} steps with ${answers} answers in the last ${SHOWN_S} seconds`);
   drawFigure(parts.queue, [of((l) => l.running), of((l) => l.waiting)], span);
