@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/allocation_count_for_test.h"
+#include "base/allocation_count_for_test.h"
 #include "engine/scheduler_playground_for_test.h"
 
 namespace strata {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/allocation_count_for_test.h"
 #include "base/error.h"
-#include "engine/allocation_count_for_test.h"
 #include "engine/fed_sequence_for_test.h"
 #include "engine/random_model_for_test.h"
 #include "model/transformer.h"

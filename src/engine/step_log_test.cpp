@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "engine/allocation_count_for_test.h"
+#include "base/allocation_count_for_test.h"
 
 namespace strata {
 namespace {
