@@ -11,7 +11,6 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
-#include "kernels/guarded_for_test.h"
 #include "ops/random_matrix_for_test.h"
 #include "support/tested_levels.h"
 
@@ -198,59 +197,6 @@ TEST_P(LinearLevels, ARowDoesNotDependOnTheBatchOrTheThreads) {
       ASSERT_EQ(part, std::vector<uint32_t>(whole.begin() + first * c.out,
                                             whole.begin() + (first + count) * c.out))
           << describe(c) << " rows " << first << "+" << count;
-    }
-  }
-}
-
-// Packed weights, activations and results each end at a page that may not be touched, then begin
-// at one.
-TEST_P(LinearLevels, NothingIsReadBeyondTheOperands) {
-  const KernelTable& kernels = kernel_table(level());
-  for (int i = 0; i < kTensorTypeCount; ++i) {
-    const auto type = static_cast<TensorType>(i);
-    const int block = tensor_type_info(type).block_elements;
-    const int64_t in = block == 1 ? 33 : 2 * block;
-    for (const auto& [tokens, out] : {std::pair{1, 8}, {1, 37}, {5, 9}, {17, 21}, {101, 40}}) {
-      for (const Guard side : {Guard::before, Guard::after}) {
-        const TestMatrix m = make_test_matrix(type, out, in, 31);
-        const int64_t strips = (out + kStripRows - 1) / kStripRows;
-        const int64_t strip_bytes = packed_strip_bytes(type, in);
-        const Guarded weights(strips * strip_bytes / 4, side);  // a strip is whole words
-        ASSERT_EQ(strip_bytes % 4, 0);
-        auto* const packed = reinterpret_cast<std::byte*>(weights.data());
-        for (int64_t s = 0; s < strips; ++s) {
-          const std::byte* rows[kStripRows];
-          for (int r = 0; r < kStripRows; ++r)
-            rows[r] = s * kStripRows + r < out ? m.row(s * kStripRows + r) : nullptr;
-          pack_strip(type, rows, in, m.source().element_stride, packed + s * strip_bytes);
-        }
-        const Activations x = make_activations({type, tokens, out, in}, 32);
-        const Guarded floats(x.values, side);
-        const int64_t blocks = in / ActivationBlock::kElements;
-        const Guarded quantised(tokens * blocks * int64_t{sizeof(ActivationBlock)} / 4, side);
-        auto* const q = reinterpret_cast<ActivationBlock*>(quantised.data());
-        const Guarded y(int64_t{tokens} * out, side);
-        MatmulArgs args;
-        args.weights = packed;
-        args.strip_bytes = strip_bytes;
-        args.in = in;
-        args.rows = out;
-        args.tokens = tokens;
-        args.y = y.data();
-        args.y_stride = out;
-        if (is_quantised(type)) {
-          for (int64_t t = 0; t < tokens; ++t)
-            kernels.matmul->quantize_row(floats.data() + t * in, in, q + t * blocks);
-          args.blocks = q;
-          args.x_stride = blocks;
-        } else {
-          args.floats = floats.data();
-          args.x_stride = in;
-        }
-        kernels.matmul->matmul[i](args);
-        for (const float v : y.values())
-          ASSERT_TRUE(std::isfinite(v)) << describe({type, tokens, out, in});
-      }
     }
   }
 }

@@ -35,7 +35,7 @@ TEST_P(MatmulGuard, NothingPastItsOperandsIsTouched) {
     const int64_t in = block == 1 ? 33 : 2 * block;
     for (const int64_t out : {1, 8, 13, 21, 40}) {
       const PackedMatrix w(make_test_matrix(type, out, in, 3).source(), pool);
-      for (const int64_t tokens : {1, 2, 5, 13}) {
+      for (const int64_t tokens : {1, 2, 5, 13, 101}) {
         const std::vector<float> x = test_values(tokens * in, 4), bias = test_values(out, 5);
         const int64_t blocks = in / ActivationBlock::kElements;
         std::vector<ActivationBlock> quantised(
