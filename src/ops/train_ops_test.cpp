@@ -212,7 +212,7 @@ TEST_P(TrainOps, LossesAgainstAnotherMatrix) {
   }
   // Without a gradient, and of all rows.
   ThreadPool pool(1);
-  const OpContext context{&kernel_table(GetParam()), &pool};
+  const OpContext context{&level_kernels(), &pool};
   const MatchingLoss all = cosine_loss(x.view(), target.view(), {}, {}, workspace_, context);
   EXPECT_EQ(all.rows, 9);
   EXPECT_NEAR(all.sum / 9, golden.next(), 1e-6);

@@ -75,8 +75,8 @@ struct TapeEntry {
   float scale = 1;             // embed: of the token row; scale
   bool drops = true;           // add: dropout of its second operand, where the pass asks for it
   uint32_t dropout_place = 0;  // embed, attend, add: which dropout of the model
-  Part part;
-  MatchLoss match;
+  Part part = {};
+  MatchLoss match = {};
   int32_t match_index = 0;  // which of the tape's
 };
 
