@@ -163,7 +163,7 @@ def test_text_and_picture(strata, model, tmp_path):
     assert run(strata, "roofline", *PROBE, "--png", "/no-such-folder/a.png").returncode == 2
 
 
-@pytest.mark.parametrize("arguments", [[], ["train-ops"], ["nothing"], ["prefill", "m", "--prompt", "0"], ["decode", "m", "--streams", "2"],
+@pytest.mark.parametrize("arguments", [[], ["nothing"], ["prefill", "m", "--prompt", "0"], ["decode", "m", "--streams", "2"],
                                        ["batch", "m", "--streams", "x"], ["decode", "m", "--kv-type", "q3"], ["gemm", "--type", "q4_k"],
                                        ["gemm", "--type", "no", "--out", "8", "--in", "8"], ["gemm", "--type", "q4_k", "--out", "8", "--in", "8"],
                                        ["attention", "--heads", "3", "--kv-heads", "2"],

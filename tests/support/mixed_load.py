@@ -28,7 +28,7 @@ def completion(randomness):
     shared = " ".join(WORDS) if randomness.random() < 0.5 else ""
     prompt = shared + " ".join(randomness.choices(WORDS, k=randomness.randint(1, 120)))
     return {"model": MODEL, "prompt": prompt, "seed": randomness.randrange(1 << 30), "temperature": randomness.choice([0, 0.8]),
-            "max_tokens": randomness.randint(1, 40), "ignore_eos": True}
+            "max_tokens": randomness.randint(1, 120), "ignore_eos": True}
 
 
 class MixedLoad:
