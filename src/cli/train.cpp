@@ -58,8 +58,6 @@ TrainConfig config_of(const TrainFlags& flags) {
     names.insert(key.name);
     key.set(config, it->second);
   }
-  const std::string note = resolve_dtype(config, isa_level());
-  if (!note.empty()) log_warning("{}", note);
   if (checkpoint)
     for (const ConfigKey& key : config_keys())
       if (key.get(config) != key.get(begun) && !only_reports(begun, key.name))
@@ -117,7 +115,8 @@ int dry_run(const TrainFlags& flags, Trainer& trainer, double peak) {
     j["flops_per_step"] = step_flops;
     j["memory"] = {{"parameters", cost.parameter_bytes}, {"gradients", cost.gradient_bytes},
                    {"optimizer", cost.optimizer_bytes},  {"activations", cost.activation_bytes},
-                   {"average", cost.average_bytes},      {"total", cost.total_bytes()}};
+                   {"average", cost.average_bytes},      {"bf16_copies", cost.rounded_bytes},
+                   {"total", cost.total_bytes()}};
     j["seconds_per_step"] = seconds;
     j["tokens_per_second"] = rate;
     j["of_fma_peak"] = share;
@@ -127,11 +126,12 @@ int dry_run(const TrainFlags& flags, Trainer& trainer, double peak) {
   fmt::print("parameters       {} ({} trainable)\n", cost.parameters, cost.trainable);
   fmt::print("a step           {} tokens, {:.2f} GFLOP by 6N\n", cost.tokens_per_step,
              step_flops / 1e9);
-  fmt::print("peak memory      {}: parameters {}, gradients {}, optimizer {}, activations {}{}\n",
+  fmt::print("peak memory      {}: parameters {}, gradients {}, optimizer {}, activations {}{}{}\n",
              megabytes(cost.total_bytes()), megabytes(cost.parameter_bytes),
              megabytes(cost.gradient_bytes), megabytes(cost.optimizer_bytes),
              megabytes(cost.activation_bytes),
-             cost.average_bytes > 0 ? ", averages " + megabytes(cost.average_bytes) : "");
+             cost.average_bytes > 0 ? ", averages " + megabytes(cost.average_bytes) : "",
+             cost.rounded_bytes > 0 ? ", bf16 copies " + megabytes(cost.rounded_bytes) : "");
   fmt::print("time of a step   {:.3f} s, {:.0f} tokens/s, {:.0f} % of the FMA peak\n", seconds,
              rate, 100 * share);
   fmt::print("the whole run    {}\n",
@@ -265,6 +265,8 @@ int train_command(const TrainFlags& flags) {
   if (flags.resume && flags.dry_run)
     fail(ErrorCode::invalid_argument, "train: --dry-run and --resume exclude each other");
   const TrainConfig config = config_of(flags);
+  const std::string note = dtype_note(config, isa_level());
+  if (!note.empty()) log_warning("{}", note);
   PreparedText text = prepare_text(flags, config);
 
   TrainerOptions options;

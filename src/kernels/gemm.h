@@ -51,10 +51,10 @@ struct GemmTile {
 struct GemmKernels {
   int panel;  // columns of a packed panel
   // Packs b(k, n) = source[k ld + n] (k < depth, n < columns): one panel per `panel` columns,
-  // panels out_panel floats apart.
-  void (*pack_b)(const float* source, int64_t ld, int64_t depth, int64_t columns, float* out,
-                 int64_t out_panel) noexcept;
-  // The same of b(k, n) = source[n ld + k], elements of a KvType (f16 and bf16 are exact in f32).
+  // panels out_panel floats apart. Elements are of a KvType (f16 and bf16 are exact in f32).
+  void (*pack_b[3])(const void* source, int64_t ld, int64_t depth, int64_t columns, float* out,
+                    int64_t out_panel) noexcept;
+  // The same of b(k, n) = source[n ld + k].
   void (*pack_b_transposed[3])(const void* source, int64_t ld, int64_t depth, int64_t columns,
                                float* out, int64_t out_panel) noexcept;
   // Packs a(m, k) = source[k ld + m] for multiply: rows in groups of kGemmRows, a group after the

@@ -14,18 +14,20 @@ constexpr int kTileVecs = 2;
 namespace strata {
 namespace {
 
-void pack_b(const float* source, int64_t ld, int64_t depth, int64_t columns, float* out,
+template <class Element>
+void pack_b(const void* source, int64_t ld, int64_t depth, int64_t columns, float* out,
             int64_t out_panel) noexcept {
   for (int64_t n = 0; n < columns; n += kTileColumns, out += out_panel) {
-    const auto width = static_cast<int>(smaller(kTileColumns, columns - n));
-    for (int64_t k = 0; k < depth; ++k)
-      for (int j = 0; j < kTileVecs; ++j) {
-        const float* from = source + k * ld + n + j * kLanes;
-        const int left = width - j * kLanes;
-        store(out + k * kTileColumns + j * kLanes, left >= kLanes ? load(from)
-                                                   : left > 0     ? load_partial(from, left)
-                                                                  : zero());
+    const int64_t width = smaller(kTileColumns, columns - n);
+    const Element* from = static_cast<const Element*>(source) + n;
+    float* to = out;
+    for (int64_t k = 0; k < depth; ++k, from += ld, to += kTileColumns) {
+      if (width == kTileColumns) {
+        for (int j = 0; j < kTileColumns; j += kLanes) store(to + j, load_as_float(from + j));
+      } else {
+        for (int64_t j = 0; j < kTileColumns; ++j) to[j] = j < width ? to_float(from[j]) : 0.0f;
       }
+    }
   }
 }
 
@@ -113,7 +115,7 @@ void multiply(const GemmTile& tile) noexcept {
 
 constexpr GemmKernels kTable = {
     .panel = kTileColumns,
-    .pack_b = pack_b,
+    .pack_b = {pack_b<F32>, pack_b<F16>, pack_b<BF16>},
     .pack_b_transposed = {pack_b_transposed<F32>, pack_b_transposed<F16>, pack_b_transposed<BF16>},
     .pack_a = pack_a,
     .multiply = multiply,

@@ -14,6 +14,12 @@ inline void check_shape(const char* op, const char* operand, const Tensor& t, in
     fail(ErrorCode::invalid_argument, "{}: {} is [{}, {}], wanted [{}, {}]", op, operand, t.rows,
          t.columns, rows, columns);
 }
+// The same of a weight that may be bf16 as well.
+inline void check_weight(const char* op, const char* operand, Tensor t, int64_t rows,
+                         int64_t columns) {
+  if (t.dtype == DType::bf16) t.dtype = DType::f32;
+  check_shape(op, operand, t, rows, columns);
+}
 inline void check_like(const char* op, const char* operand, const Tensor& t, const Tensor& like) {
   check_shape(op, operand, t, like.rows, like.columns);
 }

@@ -69,9 +69,9 @@ CrossEntropyLoss cross_entropy_head(const Tensor& x, const Tensor& w, const int3
                                     Workspace& workspace, const OpContext& context) {
   constexpr const char* kOp = "cross_entropy_head";
   check_like(kOp, "x", x, x);
-  check_shape(kOp, "w", w, w.rows, x.columns);
+  check_weight(kOp, "w", w, w.rows, x.columns);
   if (out.d_x.data != nullptr) check_like(kOp, "d_x", out.d_x, x);
-  if (out.d_w.data != nullptr) check_like(kOp, "d_w", out.d_w, w);
+  if (out.d_w.data != nullptr) check_shape(kOp, "d_w", out.d_w, w.rows, w.columns);
   const int64_t V = w.rows;
   check_targets(kOp, targets, x.rows, V);
   CrossEntropyLoss total;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "numeric/half.h"
 #include "ops/check.h"
 
 namespace strata {
@@ -21,12 +22,18 @@ void check_ids(const char* op, const int32_t* ids, int64_t rows, const Tensor& t
 
 void embedding_gather(const Tensor& table, const int32_t* ids, const Tensor& y,
                       const OpContext& context) {
-  check_like("embedding_gather", "table", table, table);
+  check_weight("embedding_gather", "table", table, table.rows, table.columns);
   check_shape("embedding_gather", "y", y, y.rows, table.columns);
   check_ids("embedding_gather", ids, y.rows, table);
   context.pool->parallel_for(y.rows, rows_per_piece(y.columns), [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n)
-      std::copy_n(table.row<float>(ids[n]), y.columns, y.row<float>(n));
+    for (int64_t n = begin; n < end; ++n) {
+      float* to = y.row<float>(n);
+      if (table.dtype == DType::bf16)
+        std::transform(table.row<uint16_t>(ids[n]), table.row<uint16_t>(ids[n]) + y.columns, to,
+                       decode_bf16);
+      else
+        std::copy_n(table.row<float>(ids[n]), y.columns, to);
+    }
   });
 }
 

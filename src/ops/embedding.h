@@ -7,7 +7,7 @@
 
 namespace strata {
 
-// y [N, D]: row n is row ids[n] of table [V, D] f32.
+// y [N, D]: row n is row ids[n] of table [V, D], f32 or bf16.
 // Throws Error{invalid_argument} naming an id outside [0, V).
 void embedding_gather(const Tensor& table, const int32_t* ids, const Tensor& y,
                       const OpContext& context);

@@ -45,8 +45,9 @@ Product check(Form form, const Tensor& a, const Tensor& b, const Tensor& c,
   if (a.dtype != DType::f32) fail(ErrorCode::invalid_argument, "{}: a is not f32", name);
   if (c.dtype != DType::f32) fail(ErrorCode::invalid_argument, "{}: c is not f32", name);
   if (b.dtype != DType::f32 && !half) fail(ErrorCode::invalid_argument, "{}: b is not f32", name);
-  if (half && form != Form::nt)
-    fail(ErrorCode::invalid_argument, "{}: b is not f32 (gemm_nt takes f16 and bf16)", name);
+  if (half && form == Form::tn)
+    fail(ErrorCode::invalid_argument, "{}: b is not f32 (only gemm_nn and gemm_nt take f16, bf16)",
+         name);
   const int64_t M = form == Form::tn ? a.columns : a.rows;
   const int64_t K = form == Form::tn ? a.rows : a.columns;
   const int64_t N = form == Form::nt ? b.rows : b.columns;
@@ -89,14 +90,13 @@ void pack_panels(const Product& p, const GemmKernels& kernels, const Round& roun
   const int64_t panel_floats = round.depth * kernels.panel;
   const int64_t n = round.first_column + first;
   float* out = packed + begin * panel_floats;
-  if (p.form != Form::nt)
-    return kernels.pack_b(p.b.row<float>(round.first_k) + n, p.b.stride, round.depth, columns, out,
-                          panel_floats);
   const KvType type = element_type(p.b.dtype);
-  const auto* source = static_cast<const char*>(p.b.data) +
-                       (n * p.b.stride + round.first_k) * int64_t{kv_type_bits(type) / 8};
-  kernels.pack_b_transposed[static_cast<int>(type)](source, p.b.stride, round.depth, columns, out,
-                                                    panel_floats);
+  const int64_t at =
+      p.form == Form::nt ? n * p.b.stride + round.first_k : round.first_k * p.b.stride + n;
+  const auto* source = static_cast<const char*>(p.b.data) + at * int64_t{kv_type_bits(type) / 8};
+  const auto pack =
+      (p.form == Form::nt ? kernels.pack_b_transposed : kernels.pack_b)[static_cast<int>(type)];
+  pack(source, p.b.stride, round.depth, columns, out, panel_floats);
 }
 
 // Rows [row, row + rows) of C, panels [first_panel, last_panel) of the round. packed_a has room for

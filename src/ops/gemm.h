@@ -22,10 +22,10 @@ struct GemmOptions {
   const float* bias = nullptr;  // [N]: c = bias + a b; not with accumulate
 };
 
-// c [M, N] = a [M, K] b [K, N].
+// c [M, N] = a [M, K] b [K, N]; b f32, f16 or bf16 (exact in f32; sums in f32).
 void gemm_nn(const Tensor& a, const Tensor& b, const Tensor& c, const GemmOptions& options,
              Workspace& workspace, const OpContext& context);
-// c [M, N] = a [M, K] b [N, K]^T; b f32, f16 or bf16 (exact in f32; sums in f32).
+// c [M, N] = a [M, K] b [N, K]^T; b likewise.
 void gemm_nt(const Tensor& a, const Tensor& b, const Tensor& c, const GemmOptions& options,
              Workspace& workspace, const OpContext& context);
 // c [M, N] = a [K, M]^T b [K, N].

@@ -165,11 +165,15 @@ TEST_P(Gemm, HalfWeightsAreReadExactly) {
       exact.push_back(type == DType::f16 ? decode_f16(half.back()) : decode_bf16(half.back()));
     }
     std::vector<float> x = test_values(M * K, 10), y(static_cast<size_t>(M * N)), z = y;
-    const Tensor w{type, N, K, K, half.data(), -1};
-    multiply(Form::nt, view(x.data(), M, K, K), w, view(y.data(), M, N, N), {}, context(pool));
-    multiply(Form::nt, view(x.data(), M, K, K), view(exact.data(), N, K, K),
-             view(z.data(), M, N, N), {}, context(pool));
-    EXPECT_EQ(y, z);
+    for (const Form form : {Form::nt, Form::nn}) {
+      const int64_t rows = form == Form::nt ? N : K, columns = form == Form::nt ? K : N;
+      const Tensor w{type, rows, columns, columns, half.data(), -1};
+      multiply(form, view(x.data(), M, K, K), w, view(y.data(), M, N, N), {}, context(pool));
+      multiply(form, view(x.data(), M, K, K), view(exact.data(), rows, columns, columns),
+               view(z.data(), M, N, N), {}, context(pool));
+      EXPECT_EQ(y, z);
+      EXPECT_NE(y, std::vector<float>(y.size(), 0.0f));
+    }
   }
 }
 
@@ -230,8 +234,8 @@ TEST_P(Gemm, RefusesWhatDoesNotFit) {
             "gemm_tn: b is [3, 4], a is [2, 3]: they share no dimension of 2");
   Tensor half = b;
   half.dtype = DType::bf16;
-  EXPECT_EQ(refusal(Form::nn, a, half, c, {}, ctx),
-            "gemm_nn: b is not f32 (gemm_nt takes f16 and bf16)");
+  EXPECT_EQ(refusal(Form::tn, a, half, c, {}, ctx),
+            "gemm_tn: b is not f32 (only gemm_nn and gemm_nt take f16, bf16)");
   EXPECT_EQ(refusal(Form::nn, half, b, c, {}, ctx), "gemm_nn: a is not f32");
   EXPECT_EQ(refusal(Form::nn, a, b, half, {}, ctx), "gemm_nn: c is not f32");
   EXPECT_EQ(refusal(Form::nn, a, b, c, {.accumulate = true, .bias = memory.data()}, ctx),

@@ -14,6 +14,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "kernels/guarded_for_test.h"
+#include "numeric/half.h"
 #include "ops/activation.h"
 #include "ops/adamw.h"
 #include "ops/cross_entropy.h"
@@ -259,6 +260,32 @@ TEST_P(TrainOps, AttentionOfGroupedHeadsInAWindow) {
   golden.expect(d_q.data, kTolerance, "d_q");
   golden.expect(d_k.data, kTolerance, "d_k");
   golden.expect(d_v.data, kTolerance, "d_v");
+}
+
+// Weights in bf16 give what their exact f32 values give.
+TEST_P(TrainOps, WeightsInBf16AreReadExactly) {
+  Matrix w(50, 12, 9), x(9, 12, 8, 2);
+  std::vector<uint16_t> half;
+  for (float& v : w.data) {
+    half.push_back(encode_bf16(v));
+    v = decode_bf16(half.back());
+  }
+  const Tensor rounded{DType::bf16, 50, 12, 12, half.data(), -1};
+  std::vector<std::vector<float>> results;
+  for (const Tensor& weight : {w.view(), rounded}) {
+    Matrix d_x(9, 12), d_w(50, 12), y(3, 12), loss(1, 1);
+    run({&d_x, &d_w, &y, &loss}, [&](const OpContext& context) {
+      const std::vector<int32_t> ids = {4, 49, 0};
+      embedding_gather(weight, ids.data(), y.view(), context);
+      const CrossEntropyLoss total =
+          cross_entropy_head(x.view(), weight, kTargets.data(), {.factor = 0.5f},
+                             {d_x.view(), d_w.view()}, workspace_, context);
+      loss.data[0] = static_cast<float>(total.sum);
+    });
+    for (const Matrix* m : {&d_x, &d_w, &y, &loss}) results.push_back(m->data);
+  }
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(results[i], results[i + 4]) << i;
+  EXPECT_EQ(results[2][12], w.data[49 * 12]);
 }
 
 TEST_P(TrainOps, EmbeddingGathersAndScatters) {

@@ -1,6 +1,8 @@
 // A step of a size seen before allocates nothing: activations are planned once, workspaces stay.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/allocation_count_for_test.h"
@@ -13,7 +15,7 @@
 namespace strata {
 namespace {
 
-class Allocations : public testing::TestWithParam<Recompute> {};
+class Allocations : public testing::TestWithParam<std::tuple<Recompute, DType>> {};
 
 TEST_P(Allocations, ThereAreNoneInAStepOfASizeSeenBefore) {
   GptConfig c;
@@ -28,9 +30,10 @@ TEST_P(Allocations, ThereAreNoneInAStepOfASizeSeenBefore) {
   const auto model = make_gpt(c, 1);
   ThreadPool pool(2);
   const OpContext context{&kernel_table(isa_level()), &pool};
-  ParameterTable parameters(*model);
+  const auto [recompute, operands] = GetParam();
+  ParameterTable parameters(*model, {}, operands);
   TrainPass pass(model->transformer, parameters, c.context,
-                 {.dropout = 0.1f, .seed = 1, .recompute = GetParam()}, context);
+                 {.dropout = 0.1f, .seed = 1, .recompute = recompute}, context);
   Optimizer optimizer(parameters, {}, context);
   std::vector<int32_t> tokens, positions, targets;
   for (int32_t i = 0; i < 32; ++i) {
@@ -55,9 +58,13 @@ TEST_P(Allocations, ThereAreNoneInAStepOfASizeSeenBefore) {
   EXPECT_EQ(pass.held_bytes(), held);
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, Allocations, testing::Values(Recompute::cheap, Recompute::blocks),
+INSTANTIATE_TEST_SUITE_P(Plans, Allocations,
+                         testing::Combine(testing::Values(Recompute::cheap, Recompute::blocks),
+                                          testing::Values(DType::f32, DType::bf16)),
                          [](const auto& p) {
-                           return p.param == Recompute::cheap ? "cheap" : "blocks";
+                           return std::string(std::get<0>(p.param) == Recompute::cheap ? "cheap"
+                                                                                       : "blocks") +
+                                  (std::get<1>(p.param) == DType::bf16 ? "_bf16" : "_f32");
                          });
 
 }  // namespace

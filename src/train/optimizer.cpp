@@ -67,6 +67,7 @@ void Optimizer::step(int64_t step, double learning_rate, float gradient_factor) 
       adamw({{p.value, n}, {p.gradient, n}, s.values, state_[++i].values}, o, context_);
     }
   }
+  parameters_.round_operands(*context_.pool);
 }
 
 // m = momentum m + g;  p = p (1 - lr decay) - lr m.

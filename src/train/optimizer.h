@@ -29,8 +29,8 @@ struct OptimizerOptions {
   double weight_decay = 0.1;  // decoupled, of matrices only: p shrinks by learning rate * this
 };
 
-// Updates a table's trainable parameters from their gradients, in place; the same bits for any
-// number of threads. The state is zero at first.
+// Updates a table's trainable parameters from their gradients, in place, and rounds the copies that
+// products read; the same bits for any number of threads. The state is zero at first.
 class Optimizer {
  public:
   // The table outlives the optimizer. Throws Error{resource_exhausted} without memory.

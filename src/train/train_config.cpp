@@ -151,7 +151,8 @@ std::vector<ConfigKey> make_keys() {
       number_key("smoothing", "of labels", &C::smoothing),
       number_key("ema", "decay of the average of weights that is evaluated and saved; 0: none",
                  &C::ema),
-      text_key("dtype", "of products", &C::dtype, {"f32", "bf16"}),
+      text_key("dtype", "what products read of weight matrices; bf16 is rounded from f32 masters",
+               &C::dtype, {"f32", "bf16"}),
       number_key("seed", "of weights, batches and dropout", &C::seed),
       text_key("recompute", "what backward computes again", &C::recompute, {"cheap", "blocks"}),
       number_key("eval-every", "steps from one validation to the next", &C::eval_every),
@@ -295,13 +296,19 @@ void check_config(const TrainConfig& c, const std::set<std::string>& given) {
   unused("rope-base", c.positions == "rotary", "positions " + c.positions);
 }
 
-std::string resolve_dtype(TrainConfig& config, IsaLevel level) {
+std::string dtype_note(const TrainConfig& config, IsaLevel level) {
   if (config.dtype != "bf16") return "";
-  config.dtype = "f32";
+  // The level's instruction rounds activations and gradients as well; training does not use it.
+  const bool has_products = level == IsaLevel::avx512_bf16;
   return fmt::format(
-      "dtype bf16: level {} has no products of bf16 numbers; training computes in f32, which is "
-      "exact where bf16 rounds",
-      isa_level_name(level));
+      "dtype bf16: weight matrices are rounded to bf16 after each step, {}, so a step is no faster "
+      "than with f32",
+      has_products
+          ? fmt::format("but training does not use the bf16 products of level {}: they are "
+                        "computed in f32",
+                        isa_level_name(level))
+          : fmt::format("but level {} has no bf16 products: they are computed in f32",
+                        isa_level_name(level)));
 }
 
 bool only_reports(const TrainConfig& config, std::string_view key) {

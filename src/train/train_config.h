@@ -53,7 +53,7 @@ struct TrainConfig {
   double clip = 1;
   double smoothing = 0;
   double ema = 0;             // decay of averaged weights; 0: none
-  std::string dtype = "f32";  // of products
+  std::string dtype = "f32";  // of the matrices that products read
   int64_t seed = 1337;
   std::string recompute = "cheap";
   // Reports.
@@ -83,9 +83,8 @@ std::vector<std::string> preset_names();
 // reads as the others are set (momentum with adamw).
 void check_config(const TrainConfig& config, const std::set<std::string>& given);
 
-// bf16 products become f32 where this level has none; returns the note that says so, "" where there
-// is nothing to say.
-std::string resolve_dtype(TrainConfig& config, IsaLevel level);
+// What to say of dtype bf16 at this level, "" where there is nothing to say.
+std::string dtype_note(const TrainConfig& config, IsaLevel level);
 
 // The keys that change no result, so that they may differ when a run goes on.
 bool only_reports(const TrainConfig& config, std::string_view key);

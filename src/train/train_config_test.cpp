@@ -52,13 +52,17 @@ TEST(TrainConfig, WhatCannotBeOrIsNotReadIsRefused) {
             "train: hidden = 30 is no multiple of heads = 4");
 }
 
-TEST(TrainConfig, Bf16BecomesF32WithANote) {
+TEST(TrainConfig, ANoteSaysWhatBf16IsHere) {
   TrainConfig c;
-  EXPECT_EQ(resolve_dtype(c, IsaLevel::avx2), "");
+  EXPECT_EQ(dtype_note(c, IsaLevel::avx2), "");
   c.dtype = "bf16";
-  EXPECT_EQ(resolve_dtype(c, IsaLevel::avx2).rfind("dtype bf16: level avx2 has no products of", 0),
-            0u);
-  EXPECT_EQ(c.dtype, "f32");
+  EXPECT_EQ(
+      dtype_note(c, IsaLevel::avx2),
+      "dtype bf16: weight matrices are rounded to bf16 after each step, but level avx2 has no "
+      "bf16 products: they are computed in f32, so a step is no faster than with f32");
+  EXPECT_NE(dtype_note(c, IsaLevel::avx512_bf16).find("training does not use the bf16 products"),
+            std::string::npos);
+  EXPECT_FALSE(only_reports(c, "dtype"));  // a run is resumed with the one it began with
 }
 
 TEST(TrainConfig, WhatDecidesTheEndOfARunIsNoReport) {

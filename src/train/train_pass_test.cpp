@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "base/thread_pool.h"
 #include "exec/ref_exec.h"
 #include "model/model.h"
+#include "numeric/half.h"
 #include "support/isa_level_test.h"
 
 namespace strata {
@@ -73,10 +75,11 @@ const Golden& golden() {
 // A model, its parameters and a pass over them.
 struct Training {
   explicit Training(const std::string& name, int threads = 1, TrainPassOptions options = {},
-                    const ParameterTable::Trainable& trainable = {}, IsaLevel level = isa_level())
+                    const ParameterTable::Trainable& trainable = {}, IsaLevel level = isa_level(),
+                    DType operands = DType::f32)
       : model(load_model("tests/golden/architectures/" + name)),
         pool(threads),
-        parameters(*model, trainable),
+        parameters(*model, trainable, operands),
         pass(model->transformer, parameters, model->config.context_length, options,
              {&kernel_table(level), &pool}) {}
   double run(const Rows& rows, int64_t window_tokens) {
@@ -128,6 +131,7 @@ bool is_idle_bias(const Model& model, const Parameter& p) {
 struct GoldenRun {
   const char* model;
   IsaLevel level;
+  DType operands = DType::f32;
 };
 class TrainPassGolden : public testing::TestWithParam<GoldenRun> {
  protected:
@@ -136,13 +140,19 @@ class TrainPassGolden : public testing::TestWithParam<GoldenRun> {
 
 TEST_P(TrainPassGolden, LossAndEveryGradientEqualTransformers) {
   const std::string name = GetParam().model;
-  Training t(name, 2, {}, {}, GetParam().level);
+  const bool rounds = GetParam().operands == DType::bf16;
+  Training t(name, 2, {}, {}, GetParam().level, GetParam().operands);
   const Rows& rows = golden().rows;
   const double loss = t.run(rows, rows.scored()) / static_cast<double>(rows.scored());
-  const double wanted = golden().losses.at(name).get<double>();
+  const std::string case_name = name + (rounds ? "_bf16" : "");
+  const double wanted = golden().losses.at(case_name).get<double>();
   EXPECT_NEAR(loss, wanted, 2e-6 * wanted);
+  // Weights that are not rounded, or rounded ones that should not be, would be noticed.
+  if (rounds) {
+    EXPECT_GT(std::abs(wanted - golden().losses.at(name).get<double>()), 2e-5 * wanted);
+  }
 
-  const auto gradients = load_model("tests/golden/train/" + name);
+  const auto gradients = load_model("tests/golden/train/" + case_name);
   ASSERT_EQ(gradients->weights.size(), t.parameters.all().size());
   double largest = 0;
   for (const WeightRef& w : gradients->weights) {
@@ -165,14 +175,20 @@ TEST_P(TrainPassGolden, LossAndEveryGradientEqualTransformers) {
               std::string(isa_level_name(GetParam().level)).c_str(), loss, largest);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Models, TrainPassGolden,
-    testing::Values(GoldenRun{"gpt2", IsaLevel::scalar}, GoldenRun{"gpt2", IsaLevel::avx2},
-                    GoldenRun{"llama_bias", IsaLevel::avx2}, GoldenRun{"mistral", IsaLevel::avx2},
-                    GoldenRun{"qwen3", IsaLevel::avx2}),
-    [](const auto& p) {
-      return std::string(p.param.model) + "_" + std::string(isa_level_name(p.param.level));
-    });
+INSTANTIATE_TEST_SUITE_P(Models, TrainPassGolden,
+                         testing::Values(GoldenRun{"gpt2", IsaLevel::scalar},
+                                         GoldenRun{"gpt2", IsaLevel::avx2},
+                                         GoldenRun{"llama_bias", IsaLevel::avx2},
+                                         GoldenRun{"mistral", IsaLevel::avx2},
+                                         GoldenRun{"qwen3", IsaLevel::avx2},
+                                         GoldenRun{"gpt2", IsaLevel::scalar, DType::bf16},
+                                         GoldenRun{"gpt2", IsaLevel::avx2, DType::bf16},
+                                         GoldenRun{"mistral", IsaLevel::avx2, DType::bf16}),
+                         [](const auto& p) {
+                           return std::string(p.param.model) +
+                                  (p.param.operands == DType::bf16 ? "_bf16_" : "_") +
+                                  std::string(isa_level_name(p.param.level));
+                         });
 
 // ---- central differences through RefExec, in f64 ------------------------------------------------
 
@@ -230,6 +246,39 @@ TEST(TrainPass, RecomputingBlocksGivesTheSameBitsInLessMemory) {
     EXPECT_EQ(cheap.gradients(), blocks.gradients());
     EXPECT_LT(blocks.pass.activation_bytes(103, true), cheap.pass.activation_bytes(103, true));
     EXPECT_LT(cheap.pass.activation_bytes(103, false), blocks.pass.activation_bytes(103, true));
+  }
+}
+
+// Rounded copies are read by all passes and masters by none: with the copies' values as masters an
+// f32 table gives the same bits, and numbers that are none in the masters reach nothing.
+TEST(TrainPass, RoundedOperandsStandForTheirMasters) {
+  for (const char* name : {"gpt2", "llama_bias", "mistral", "qwen3"}) {
+    const ParameterTable::Trainable some = [](const WeightRef& w) {
+      return w.name.rfind("blk.0.ffn", 0) != 0;  // frozen ones are rounded too
+    };
+    Training bf16(name, 2, {}, some, isa_level(), DType::bf16), f32(name, 1, {}, some);
+    int64_t rounded = 0;
+    for (size_t i = 0; i < bf16.parameters.all().size(); ++i) {
+      const Parameter& p = bf16.parameters.all()[i];
+      const bool looked_up = p.name == "position_embd.weight" ||
+                             (p.name == "token_embd.weight" && !bf16.model->config.tied_head);
+      ASSERT_EQ(p.rounded != nullptr, p.matrix() && !looked_up) << p.name;
+      if (p.rounded == nullptr) continue;
+      rounded += p.size();
+      const Parameter& same = f32.parameters.all()[i];
+      for (int64_t j = 0; j < p.size(); ++j) {
+        // The nearest of bf16 is within half of its last place.
+        ASSERT_NEAR(decode_bf16(p.rounded[j]), same.value[j], std::abs(same.value[j]) / 256);
+        same.value[j] = decode_bf16(p.rounded[j]);
+        p.value[j] = std::numeric_limits<float>::quiet_NaN();
+      }
+    }
+    EXPECT_GE(bf16.parameters.rounded_bytes(), static_cast<size_t>(2 * rounded));
+    EXPECT_LT(bf16.parameters.rounded_bytes(), static_cast<size_t>(2 * rounded) + 64 * 32);
+    EXPECT_EQ(bf16.run(golden().rows, 98), f32.run(golden().rows, 98)) << name;
+    EXPECT_EQ(bf16.gradients(), f32.gradients()) << name;
+    EXPECT_EQ(bf16.pass.forward(golden().rows.input(1)).sum,
+              f32.pass.forward(golden().rows.input(1)).sum);
   }
 }
 

@@ -69,7 +69,7 @@ void TrainPass::forward_step(const TapeStep& s) {
       return layer_norm_forward(x, norm_weights(e), y, context_);
     }
     case TapeOp::linear:
-      return gemm_nt(value_in(s, 0), e.weight->values(), value_out(s),
+      return gemm_nt(value_in(s, 0), e.weight->operand(), value_out(s),
                      {.bias = values_or_null(e.bias)}, workspace_, context_);
     case TapeOp::rope:
       return strata::rope(value_in(s, 0), e.heads, e.head_size, angles(*e.rope),
@@ -157,7 +157,7 @@ void TrainPass::backward_step(const TapeStep& s) {
 void TrainPass::embed_forward(const TapeStep& s) {
   const TapeEntry& e = entry(s);
   const Tensor y = value_out(s);
-  embedding_gather(e.weight->values(), input_->batch.tokens.data(), y, context_);
+  embedding_gather(e.weight->operand(), input_->batch.tokens.data(), y, context_);
   if (e.scale != 1)
     for (int64_t n = 0; n < y.rows; ++n)
       for (int64_t c = 0; c < y.columns; ++c) y.row<float>(n)[c] *= e.scale;
@@ -205,7 +205,7 @@ void TrainPass::linear_backward(const TapeStep& s) {
     gemm_tn(d_y, value_in(s, 0), e.weight->gradients(), {.accumulate = true}, workspace_, context_);
   if (float* d_bias = gradients_or_null(e.bias)) add_column_sums(d_y, d_bias, workspace_, context_);
   if (s.d_in[0] >= 0)
-    gemm_nn(d_y, e.weight->values(), gradient_in(s, 0), {.accumulate = s.adds[0]}, workspace_,
+    gemm_nn(d_y, e.weight->operand(), gradient_in(s, 0), {.accumulate = s.adds[0]}, workspace_,
             context_);
 }
 
@@ -237,7 +237,7 @@ void TrainPass::loss_step(const TapeStep& s) {
     if (e.weight->trainable()) out.d_w = e.weight->gradients();
   }
   const CrossEntropyLoss loss = cross_entropy_head(
-      value_in(s, 0), e.weight->values(), input_->targets,
+      value_in(s, 0), e.weight->operand(), input_->targets,
       {.smoothing = input_->smoothing, .factor = input_->factor}, out, workspace_, context_);
   loss_.sum += loss.sum;
   loss_.tokens += loss.tokens;

@@ -56,13 +56,15 @@ Trainer::Trainer(const TrainerOptions& options, TokenData data, const Tokenizer&
   gpt_ = gpt_config(c, state_.vocabulary);
   model_ = make_gpt(gpt_, static_cast<uint64_t>(c.seed));
   parameters_ = std::make_unique<ParameterTable>(
-      *model_, [this](const WeightRef& w) { return is_trainable(gpt_, w); });
+      *model_, [this](const WeightRef& w) { return is_trainable(gpt_, w); },
+      c.dtype == "bf16" ? DType::bf16 : DType::f32);
   pass_ = std::make_unique<TrainPass>(model_->transformer, *parameters_, c.context, pass_options(c),
                                       context_);
   optimizer_ = std::make_unique<Optimizer>(*parameters_, optimizer_options(c), context_);
   if (c.ema > 0) average_ = std::make_unique<WeightAverage>(*parameters_, c.ema, context_);
   if (checkpoint) {
     read_weights(*checkpoint, *parameters_, average_.get());
+    parameters_->round_operands(pool_);
     read_optimizer_state(*checkpoint, *optimizer_);
   }
   if (!options_.out.empty()) metrics_ = std::make_unique<Metrics>(options_.out, state_.step);
@@ -83,6 +85,7 @@ TrainCost Trainer::cost() {
   cost.gradient_bytes = cost.trainable * 4;
   cost.optimizer_bytes = static_cast<int64_t>(optimizer_->held_bytes());
   cost.average_bytes = average_ == nullptr ? 0 : static_cast<int64_t>(average_->held_bytes());
+  cost.rounded_bytes = static_cast<int64_t>(parameters_->rounded_bytes());
   cost.activation_bytes = pass_->activation_bytes(c.batch * c.context, true);
   return cost;
 }
@@ -207,9 +210,12 @@ void Trainer::report_and_save(const StepResult& result, double seconds, int64_t 
   if (options_.on_step) options_.on_step(report);
   const bool sample = last || (c.sample_every > 0 && state_.step % c.sample_every == 0);
   {
+    const bool draws = options_.draw && validation, samples = options_.sample && sample;
     const WeightAverage::InUse averaged(average_.get());
-    if (options_.draw && validation) options_.draw(*model_);
-    if (options_.sample && sample) {
+    std::optional<ParameterTable::AsComputed> computed;
+    if (draws || samples) computed.emplace(*parameters_);
+    if (draws) options_.draw(*model_);
+    if (samples) {
       const std::string text = options_.sample(*model_);
       if (!options_.out.empty()) {
         std::ofstream file(options_.out / "samples.txt", std::ios::app);

@@ -27,9 +27,9 @@ struct TrainerOptions {
   std::function<bool()> stop;
   // After each step, and with a validation loss after each validation.
   std::function<void(const StepReport&)> on_step;
-  // A text of the model as it is; empty: no samples.
+  // A text of the model as it is, with the weights that passes compute with; empty: no samples.
   std::function<std::string(const Model&)> sample;
-  // At each validation: pictures of the model as it is.
+  // At each validation: pictures of the model, likewise.
   std::function<void(const Model&)> draw;
 };
 
@@ -44,8 +44,10 @@ struct TrainCost {
   double flops_per_token = 0;
   int64_t parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0, activation_bytes = 0;
   int64_t average_bytes = 0;
+  int64_t rounded_bytes = 0;  // copies in bf16 that products read
   int64_t total_bytes() const {
-    return parameter_bytes + gradient_bytes + optimizer_bytes + activation_bytes + average_bytes;
+    return parameter_bytes + gradient_bytes + optimizer_bytes + activation_bytes + average_bytes +
+           rounded_bytes;
   }
 };
 

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "model/test_models.h"
+#include "numeric/half.h"
 #include "support/error_message.h"
 #include "text/tokenizer_json.h"
 #include "train/character_tokenizer.h"
@@ -289,6 +290,137 @@ TEST(Trainer, ARunWithAveragesGoesOnBitForBit) {
   EXPECT_EQ(last.weights(), whole.weights());
   for (const char* file : {"model.safetensors", "norms.jsonl"})
     EXPECT_EQ(content(folder.path() / file), content(whole_folder.path() / file)) << file;
+}
+
+// ---- dtype bf16 ---------------------------------------------------------------------------------
+
+// The value that bf16 has for x, by the definition: 8 significant bits, ties to even.
+float nearest_bf16(float x) {
+  int exponent = 0;
+  const double significand = std::frexp(double{x}, &exponent);
+  return static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(significand, 8)), exponent - 8));
+}
+
+std::vector<float> rounded_weights(const ParameterTable& parameters) {
+  std::vector<float> all;
+  for (const Parameter& p : parameters.all())
+    for (int64_t i = 0; i < p.size(); ++i)
+      all.push_back(p.rounded == nullptr ? p.value[i] : decode_bf16(p.rounded[i]));
+  return all;
+}
+
+TEST(Trainer, CopiesInBf16FollowTheMasters) {
+  TrainerOptions o = in("");
+  o.config.dtype = "bf16";
+  o.threads = 2;
+  TrainRun run(o);
+  for (int step = 0; step < 3; ++step) {
+    run.trainer->step_once();
+    int64_t differ = 0;
+    for (const Parameter& p : run.trainer->parameters().all()) {
+      ASSERT_EQ(p.rounded != nullptr, p.matrix() && p.name != "position_embd.weight") << p.name;
+      for (int64_t i = 0; p.rounded != nullptr && i < p.size(); ++i) {
+        ASSERT_EQ(decode_bf16(p.rounded[i]), nearest_bf16(p.value[i]))
+            << p.name << " " << p.value[i];
+        differ += p.value[i] != nearest_bf16(p.value[i]) ? 1 : 0;
+      }
+    }
+    EXPECT_GT(differ, 1000);  // masters keep more than bf16 does
+  }
+  const TrainCost cost = run.trainer->cost();
+  TrainRun plain(in(""));
+  EXPECT_GE(cost.rounded_bytes, 2 * (cost.parameters - 2000));
+  EXPECT_EQ(cost.total_bytes() - cost.rounded_bytes, plain.trainer->cost().total_bytes());
+  EXPECT_EQ(plain.trainer->cost().rounded_bytes, 0);
+}
+
+// Steps change weights by less than a step of bf16: only masters in f32 let them add up.
+TEST(Trainer, LearnsInBf16AsInF32) {
+  TrainerOptions o = in("");
+  o.config.steps = 150;
+  o.config.dropout = 0;
+  TrainRun f32(o);
+  o.config.dtype = "bf16";
+  TrainRun bf16(o);
+  f32.trainer->run();
+  bf16.trainer->run();
+  EXPECT_LT(bf16.trainer->state().validation_loss, 0.6);  // log 18 = 2.9 of nothing learnt
+  EXPECT_NEAR(bf16.trainer->state().validation_loss, f32.trainer->state().validation_loss, 0.1);
+  EXPECT_NE(bf16.trainer->state().validation_loss, f32.trainer->state().validation_loss);
+}
+
+TEST(Trainer, ARunInBf16GoesOnBitForBitWithAnyThreads) {
+  for (const double ema : {0.0, 0.9}) {
+    const testing::TemporaryFolder whole_folder, folder;
+    TrainerOptions o = in(whole_folder.path());
+    o.config.dtype = "bf16";
+    o.config.ema = ema;
+    o.config.steps = 2;
+    o.config.warmup = 1;
+    TrainRun whole(o);
+    EXPECT_EQ(whole.trainer->run(), TrainEnd::done);
+    o.out = folder.path();
+    o.threads = 2;
+    o.stop = [] { return true; };
+    EXPECT_EQ(TrainRun(o).trainer->run(), TrainEnd::stopped);
+    o.resume = true;
+    TrainRun last(o);
+    EXPECT_EQ(last.trainer->state().step, 1);
+    EXPECT_EQ(last.trainer->run(), TrainEnd::done);
+    EXPECT_EQ(last.weights(), whole.weights());
+    EXPECT_EQ(rounded_weights(last.trainer->parameters()),
+              rounded_weights(whole.trainer->parameters()));
+    EXPECT_EQ(last.trainer->state().validation_loss, whole.trainer->state().validation_loss);
+    EXPECT_EQ(content(folder.path() / "model.safetensors"),
+              content(whole_folder.path() / "model.safetensors"));
+    // The file has the masters.
+    TrainRun read(in(""));
+    read_gpt_weights(folder.path(), read.trainer->parameters());
+    EXPECT_EQ(read.weights() == last.weights(), ema == 0);
+    EXPECT_EQ(read_train_state(*latest_checkpoint(folder.path())).config.dtype, "bf16");
+  }
+}
+
+// Validation, samples and pictures are of the rounded weights, those of the average where there is
+// one; masters come back bit for bit.
+TEST(Trainer, WhatIsEvaluatedInBf16IsWhatIsComputedWith) {
+  for (const double ema : {0.0, 0.8}) {
+    const testing::TemporaryFolder folder;
+    TrainerOptions o = in(folder.path());
+    o.config.dtype = "bf16";
+    o.config.ema = ema;
+    std::vector<float> sampled, drawn;
+    const auto weights_of = [](const Model& model) {
+      std::vector<float> all;
+      for (const WeightRef& w : model.weights) {
+        std::vector<float> row(static_cast<size_t>(w.in));
+        for (int64_t r = 0; r < w.out; ++r) {
+          decode_weight_row(w, r, row.data());
+          all.insert(all.end(), row.begin(), row.end());
+        }
+      }
+      return all;
+    };
+    o.sample = [&](const Model& model) {
+      sampled = weights_of(model);
+      return "a sample";
+    };
+    o.draw = [&](const Model& model) { drawn = weights_of(model); };
+    TrainRun run(o);
+    run.trainer->run();
+
+    // What was saved, rounded by the definition, in f32.
+    TrainRun plain(in(""));
+    const ParameterTable& table = plain.trainer->parameters();
+    read_gpt_weights(folder.path(), table);
+    for (const Parameter& p : table.all())
+      for (int64_t i = 0; p.matrix() && p.name != "position_embd.weight" && i < p.size(); ++i)
+        p.value[i] = nearest_bf16(p.value[i]);
+    EXPECT_EQ(plain.trainer->validate(), run.trainer->state().validation_loss);
+    EXPECT_EQ(sampled, plain.weights());
+    EXPECT_EQ(drawn, plain.weights());
+    EXPECT_EQ(run.trainer->validate(), run.trainer->state().validation_loss);
+  }
 }
 
 // The rate is far too high from the start, so that the loss soon gets worse.

@@ -15,7 +15,7 @@ int64_t padded(int64_t n) { return (n + kLineFloats - 1) / kLineFloats * kLineFl
 
 WeightAverage::WeightAverage(const ParameterTable& parameters, double decay,
                              const OpContext& context)
-    : decay_(decay), context_(context) {
+    : parameters_(parameters), decay_(decay), context_(context) {
   int64_t floats = 0;
   for (const Parameter& p : parameters.all())
     if (p.trainable()) floats += padded(p.size());
@@ -48,6 +48,7 @@ void WeightAverage::set_to_parameters() {
 void WeightAverage::exchange() {
   for (const Entry& e : entries_)
     std::swap_ranges(e.values.begin(), e.values.end(), e.parameter->value);
+  parameters_.round_operands(*context_.pool);
 }
 
 }  // namespace strata

@@ -24,8 +24,8 @@ class WeightAverage {
   // The table's weights become the average: what a checkpoint of one holds.
   void set_to_parameters();
 
-  // While one lives, the table (and so the model) holds the averages, and the average what the
-  // table held. nullptr: nothing changes.
+  // While one lives, the table (and so the model) holds the averages, rounded copies included, and
+  // the average what the table held. nullptr: nothing changes.
   class InUse {
    public:
     explicit InUse(WeightAverage* average) : average_(average) {
@@ -50,6 +50,7 @@ class WeightAverage {
   };
   void exchange();
 
+  const ParameterTable& parameters_;
   double decay_;
   OpContext context_;
   AlignedBuffer memory_;

@@ -152,12 +152,21 @@ def test_averaged_weights_early_stopping_and_the_record(strata, data, tmp_path):
     assert other.returncode == 2 and "a run is resumed as it began" in other.stderr
 
 
-def test_bf16_is_said_to_be_f32_where_there_is_none(strata, data, tmp_path):
-    done = run(strata, "train", "--data", data, "--out", tmp_path / "gpt", *small("--steps", 2, "--warmup", 0), "--dtype", "bf16")
-    assert done.returncode == 0 and "dtype bf16: level " in done.stderr and "f32" in done.stderr
-    assert json.loads((tmp_path / "gpt/trainer/step-00000002/state.json").read_text())["config"]["dtype"] == "f32"
-    # So a run that was asked for bf16 goes on with or without the word.
-    assert run(strata, "train", "--data", data, "--out", tmp_path / "gpt", "--resume", "--dtype", "bf16").returncode == 0
+def test_bf16_rounds_weights_and_says_that_it_is_no_faster(strata, data, tmp_path):
+    arguments = ["train", "--data", data, *small("--steps", 2, "--warmup", 0)]
+    done = run(strata, *arguments, "--out", tmp_path / "gpt", "--dtype", "bf16")
+    assert done.returncode == 0 and "dtype bf16: weight matrices are rounded" in done.stderr and "no faster" in done.stderr
+    assert json.loads((tmp_path / "gpt/trainer/step-00000002/state.json").read_text())["config"]["dtype"] == "bf16"
+    # A run goes on with its dtype, named or not, and with no other.
+    assert run(strata, "train", "--data", data, "--out", tmp_path / "gpt", "--resume").returncode == 0
+    other = run(strata, "train", "--data", data, "--out", tmp_path / "gpt", "--resume", "--dtype", "f32")
+    assert other.returncode == 2 and "dtype is f32, the run in" in other.stderr
+    plain = run(strata, *arguments, "--out", tmp_path / "plain")
+    assert plain.returncode == 0 and "bf16" not in plain.stderr
+    assert weights(tmp_path / "plain") != weights(tmp_path / "gpt")
+    # The copies are counted: at most 2 bytes a parameter and what rounds each up to a line.
+    cost = json.loads(run(strata, *arguments, "--dry-run", "--json", "--dtype", "bf16").stdout)
+    assert cost["parameters"] <= cost["memory"]["bf16_copies"] <= 2 * cost["parameters"] + 4096
 
 
 def test_tokens_are_made_once_and_of_this_text(strata, data, tmp_path):
