@@ -175,6 +175,11 @@ TrainConfig shakespeare_cpu() {
   c.context = 64;
   c.batch = 12;
   c.steps = 2000;
+  // A validation loss of 1.60 in 3 minutes of 2 cores, where AdamW came to 1.90 in a third of that
+  // and Muon to 1.74 in less than half (docs/results/training.md).
+  c.optimizer = "muon";
+  c.lr = 0.005;
+  c.min_lr = 0;
   c.warmup = 100;
   c.beta2 = 0.99;
   c.eval_every = 250;
@@ -189,6 +194,7 @@ TrainConfig shakespeare() {
   c.context = 256;
   c.batch = 16;
   c.steps = 5000;
+  c.lr = 0.003;
   c.dropout = 0.2;
   return c;
 }
