@@ -2,6 +2,7 @@
 #include "kernels/simd/lanes_avx512.h"
 // The sums need the lanes above them.
 #include "kernels/simd/dots_vnni.h"
+#include "kernels/simd/elements.h"
 // The product of bf16 weights with vdpbf16ps.
 namespace strata {
 namespace {

@@ -173,14 +173,7 @@ void float_tile(const MatmulArgs& a, int64_t row, int64_t token) {
       for (int v = 0; v < kVectors; ++v) y[v][t] = f_fma(w[v], value, y[v][t]);
     }
   }
-  STRATA_UNROLL
-  for (int v = 0; v < kVectors; ++v) {
-    const int64_t first = row + v * kLanes;
-    const float* bias = a.bias == nullptr ? nullptr : a.bias + first;
-    STRATA_UNROLL
-    for (int t = 0; t < kTokens; ++t)
-      store_rows(y[v][t], bias, a.rows - first, a.y + (token + t) * a.y_stride + first);
-  }
+  store_tile<kVectors, kTokens>(a, y, row, token);
 }
 
 template <TensorType kType, int kVectors>

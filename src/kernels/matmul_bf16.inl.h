@@ -1,4 +1,5 @@
-// Included by isa_*_bf16_matmul.cpp inside strata's anonymous namespace, after matmul_format.inl.h:
+// Included by isa_*_bf16_matmul.cpp inside strata's anonymous namespace, after matmul_format.inl.h
+// and simd/elements.h:
 // products of bf16 weights for levels that multiply pairs of bf16 numbers. Activations are rounded
 // to bf16 (to nearest even), and a result is, over pairs of columns in order,
 //   y = fma(w[k + 1], x[k + 1], y);  y = fma(w[k], x[k], y)
@@ -6,14 +7,6 @@
 
 // Columns whose activations are rounded at a time.
 constexpr int kBf16Columns = 512;
-
-// NaN stays NaN.
-STRATA_SIMD int16_t round_to_bf16(float x) {
-  const auto bits = __builtin_bit_cast(uint32_t, x);
-  const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-  const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
-  return static_cast<int16_t>((nan ? bits | 0x400000u : rounded) >> 16);
-}
 
 // kVectors x kTokens chains of fused multiply-adds.
 template <int kVectors, int kTokens>
@@ -32,7 +25,11 @@ void bf16_tile(const MatmulArgs& a, int64_t row, int64_t token) {
     int16_t x[kTokens][kBf16Columns];
     for (int t = 0; t < kTokens; ++t) {
       const float* from = a.floats + (token + t) * a.x_stride + first;
-      for (int k = 0; k < columns; ++k) x[t][k] = round_to_bf16(from[k]);
+      for (int k = 0; k < columns; ++k) {
+        BF16 rounded;
+        from_float(from[k], rounded);
+        x[t][k] = static_cast<int16_t>(rounded.bits);
+      }
       if (columns % 2 != 0) x[t][columns] = 0;  // kBf16Columns is even
     }
     for (int k = 0; k < columns; k += 2) {
@@ -50,14 +47,7 @@ void bf16_tile(const MatmulArgs& a, int64_t row, int64_t token) {
       }
     }
   }
-  STRATA_UNROLL
-  for (int v = 0; v < kVectors; ++v) {
-    const int64_t r = row + v * kLanes;
-    const float* bias = a.bias == nullptr ? nullptr : a.bias + r;
-    STRATA_UNROLL
-    for (int t = 0; t < kTokens; ++t)
-      store_rows(y[v][t], bias, a.rows - r, a.y + (token + t) * a.y_stride + r);
-  }
+  store_tile<kVectors, kTokens>(a, y, row, token);
 }
 
 template <int kVectors>

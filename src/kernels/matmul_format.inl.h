@@ -275,6 +275,21 @@ STRATA_SIMD void store_results(const MatmulArgs& a, Floats sum, int64_t row, int
   store_rows(sum, a.bias == nullptr ? nullptr : a.bias + row, a.rows - row, out);
 }
 
+// Of float products, which never add to results: vectors of rows from `row` on, for tokens from
+// `token` on.
+template <int kVectors, int kTokens>
+STRATA_SIMD void store_tile(const MatmulArgs& a, const Floats (&y)[kVectors][kTokens], int64_t row,
+                            int64_t token) {
+  STRATA_UNROLL
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t first = row + v * kLanes;
+    const float* bias = a.bias == nullptr ? nullptr : a.bias + first;
+    STRATA_UNROLL
+    for (int t = 0; t < kTokens; ++t)
+      store_rows(y[v][t], bias, a.rows - first, a.y + (token + t) * a.y_stride + first);
+  }
+}
+
 // ---- weights ----
 
 // The vector of strips whose first holds row `row`; its second may not exist.

@@ -1,5 +1,4 @@
 """Running the two kinds of test program, ctest's (gtest inside) and pytest's, and counting their cases."""
-import json
 import os
 import shutil
 import sys
@@ -26,7 +25,7 @@ def run_unit_tests(report, preset, log_name, environment=None, label="unit", pre
     """
     results = LOG_FOLDER / f"{log_name}-gtest"
     shutil.rmtree(results, ignore_errors=True)
-    env = dict(os.environ, GTEST_OUTPUT=f"json:{results}/", **(environment or {}))
+    env = dict(os.environ, GTEST_OUTPUT=f"xml:{results}/", **(environment or {}))
     junit = LOG_FOLDER / f"{log_name}-ctest.xml"
     junit.unlink(missing_ok=True)
     code, output = run([*prefix, "ctest", "--test-dir", BUILD_FOLDER / preset, "-L", label, "-LE", "lint", "-j", CORES,
@@ -36,8 +35,8 @@ def run_unit_tests(report, preset, log_name, environment=None, label="unit", pre
         raise PhaseFailed(f"ctest did not run: exit status {code}")
     failed_before = report.total("failed")
     programs = list(xml.etree.ElementTree.parse(junit).getroot().iter("testcase"))
-    failures = {path.stem: count_gtest_cases(report, json.loads(path.read_text()), path.stem)
-                for path in sorted(results.glob("*.json"))}
+    failures = {path.stem: count_gtest_cases(report, xml.etree.ElementTree.parse(path).getroot(), path.stem)
+                for path in sorted(results.glob("*.xml"))}
     for program in programs:
         cases_failed = failures.get(f"strata_{program.get('name')}_test")  # None: not a gtest program, or it crashed
         if program.get("status") == "run" and cases_failed is None:
@@ -55,20 +54,19 @@ def run_unit_tests(report, preset, log_name, environment=None, label="unit", pre
         raise PhaseFailed("no unit tests were found")
 
 
-def count_gtest_cases(report, document, program):
-    """Counts the cases of one gtest program; returns how many failed."""
+def count_gtest_cases(report, suites, program):
+    """Counts the cases of one gtest program, <testsuites> of its XML; returns how many failed."""
     failed = 0
-    for suite in document["testsuites"]:
-        for case in suite["testsuite"]:
-            name = f"{program}: {case['classname']}.{case['name']}"
-            if case.get("failures"):
-                failed += 1
-                report.fail(name)
-            elif case["result"] == "SKIPPED":
-                reason = case.get("skipped", [{}])[0].get("message", "").strip().splitlines()
-                report.skip(f"{name}: {reason[-1] if reason else 'no reason given'}")
-            elif case["status"] == "RUN":
-                report.ok()
+    for case in suites.iter("testcase"):
+        name = f"{program}: {case.get('classname')}.{case.get('name')}"
+        if case.find("failure") is not None:
+            failed += 1
+            report.fail(name)
+        elif case.get("result") == "skipped":
+            reason = case.find("skipped").get("message", "").strip().splitlines()
+            report.skip(f"{name}: {reason[-1] if reason else 'no reason given'}")
+        elif case.get("status") == "run":
+            report.ok()
     return failed
 
 

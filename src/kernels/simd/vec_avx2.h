@@ -3,7 +3,8 @@
 #include <immintrin.h>
 
 #include <cstdint>
-#include <cstring>
+
+#include "kernels/simd/elements_f16c.h"
 
 // Vec for AVX2 with FMA and F16C: eight lanes. The contract of each name is in vec_scalar.h.
 namespace strata {
@@ -85,16 +86,6 @@ inline float reduce_max(Vec a) {
 }
 inline float first_lane(Vec a) { return _mm256_cvtss_f32(a.v); }
 
-struct F32 {
-  float value;
-};
-struct F16 {
-  uint16_t bits;
-};
-struct BF16 {
-  uint16_t bits;
-};
-
 inline Vec load_as_float(const F32* p) { return {_mm256_loadu_ps(&p->value)}; }
 inline Vec load_as_float(const F16* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
@@ -102,28 +93,6 @@ inline Vec load_as_float(const F16* p) {
 inline Vec load_as_float(const BF16* p) {
   const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(wide, 16))};
-}
-
-inline float to_float(F32 x) { return x.value; }
-inline float to_float(F16 x) { return _cvtsh_ss(x.bits); }
-inline float to_float(BF16 x) {
-  const uint32_t bits = uint32_t{x.bits} << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-inline void from_float(float x, F32& out) { out.value = x; }
-inline void from_float(float x, F16& out) {
-  out.bits = static_cast<uint16_t>(
-      _mm_extract_epi16(_mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT), 0));
-}
-inline void from_float(float x, BF16& out) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-  const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
-  out.bits = static_cast<uint16_t>((nan ? bits | 0x400000u : rounded) >> 16);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/simd/elements.h"
+
 // The lanes of a Vec: 4, or 16 where tests stand in for the levels of 512 bits.
 #ifndef STRATA_SCALAR_LANES
 #define STRATA_SCALAR_LANES 4
@@ -111,30 +113,6 @@ inline float reduce_max(Vec a) {
 }
 inline float first_lane(Vec a) { return a.v[0]; }
 
-// Stored element types of the KV cache: kLanes consecutive ones as f32.
-struct F32 {
-  float value;
-};
-struct F16 {
-  uint16_t bits;
-};
-struct BF16 {
-  uint16_t bits;
-};
-
-inline float bits_to_float(uint32_t bits) {
-  float f;
-  std::memcpy(&f, &bits, sizeof f);
-  return f;
-}
-inline uint32_t float_to_bits(float f) {
-  uint32_t bits;
-  std::memcpy(&bits, &f, sizeof bits);
-  return bits;
-}
-
-inline float to_float(F32 x) { return x.value; }
-inline float to_float(BF16 x) { return bits_to_float(uint32_t{x.bits} << 16); }
 inline float to_float(F16 x) {
   const uint32_t sign = (x.bits & 0x8000u) << 16;
   const uint32_t magnitude = x.bits & 0x7fffu;
@@ -144,6 +122,7 @@ inline float to_float(F16 x) {
       magnitude >= 0x7c00u ? 0x7f800000u | (magnitude << 13) : float_to_bits(scaled);
   return bits_to_float(sign | bits);
 }
+// kLanes consecutive elements (elements.h) as f32.
 template <class Element>
 inline Vec load_as_float(const Element* p) {
   Vec r;
@@ -151,14 +130,6 @@ inline Vec load_as_float(const Element* p) {
   return r;
 }
 
-inline void from_float(float x, F32& out) { out.value = x; }
-// Round to nearest even; NaN stays NaN.
-inline void from_float(float x, BF16& out) {
-  const uint32_t bits = float_to_bits(x);
-  const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-  const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
-  out.bits = static_cast<uint16_t>((nan ? bits | 0x400000u : rounded) >> 16);
-}
 // Round to nearest even; beyond the range of f16 becomes infinity, NaN stays NaN.
 inline void from_float(float x, F16& out) {
   const uint32_t bits = float_to_bits(x);

@@ -2,6 +2,7 @@
 #include "kernels/wide_twin/tables_for_test.h"
 // The sums need the lanes above them.
 #include "kernels/simd/dots_vnni.h"
+#include "kernels/simd/elements.h"
 namespace strata {
 namespace {
 #include "kernels/matmul_format.inl.h"
