@@ -44,7 +44,7 @@ def main():
         # As many characters as Tiny Shakespeare has, and enough of them for one validation.
         text.write_text("".join(chr(48 + i * 7919 % 65) for i in range(100_000)))
         ours = peak_bytes([options.strata, "train", "--preset", "shakespeare", "--data", text, "--out", f"{folder}/gpt", "--steps", 3, "--warmup", 0,
-                           "--batch", options.train_batch, "--dropout", 0, "--threads", options.threads, "--quiet"], options.threads)
+                           *works.GPT2_BLOCKS, "--batch", options.train_batch, "--threads", options.threads, "--quiet"], options.threads)
     theirs = peak_bytes([options.peer_python, PEER, question], options.threads)
     empty = peak_bytes([options.peer_python, "-c", "import torch; torch.randn(8, 8) @ torch.randn(8, 8)"], options.threads)
     print("| strata, MiB | PyTorch, MiB | of these importing it | ratio |\n|---|---|---|---|")

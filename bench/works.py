@@ -76,16 +76,21 @@ def matmul(options, _model):
     return works
 
 
+# What PyTorch's side computes, whatever the preset has.
+GPT2_BLOCKS = ["--positions", "learned", "--norm", "layer", "--activation", "gelu", "--gated", "false", "--bias", "true", "--dropout", 0,
+               "--optimizer", "adamw"]
+
+
 def train(options, _model):
     sizes = {"batch": options.train_batch, "context": 256, "layers": 6, "heads": 6, "width": 384, "vocabulary": 66}
     return [Work("train", f"GPT of 10.8M, step of {sizes['batch']} x 256, AdamW, f32", "tokens/s", sizes,
-                 ["train", "--preset", "shakespeare", "--batch", sizes["batch"], "--repeats", 3], "train")]
+                 ["train", "--preset", "shakespeare", *GPT2_BLOCKS, "--batch", sizes["batch"], "--repeats", 3], "train")]
 
 
 def train_gpt2(options, _model):
     sizes = {"batch": 4, "context": 64, "layers": 12, "heads": 12, "width": 768, "vocabulary": 50257}
     return [Work("train-gpt2", "GPT-2 of 124M, step of 4 x 64, AdamW, f32", "tokens/s", sizes,
-                 ["train", "--preset", "gpt2-124m", "--batch", 4, "--context", 64, "--repeats", 3], "train")]
+                 ["train", "--preset", "gpt2-124m", "--batch", 4, "--accumulation", 1, "--context", 64, "--repeats", 3], "train")]
 
 
 WITH_MODEL = {"prefill": prefill, "decode": decode, "batch": batch, "cold": cold}

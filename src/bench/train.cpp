@@ -8,10 +8,6 @@
 namespace strata {
 namespace {
 
-// Of Tiny Shakespeare with [UNK], and of GPT-2.
-constexpr int64_t kCharacters = 66;
-constexpr int64_t kGpt2Tokens = 50257;
-
 // A tokenizer of so many tokens: characters, and [UNK].
 std::string tokenizer_json(int64_t vocabulary) {
   std::vector<char32_t> characters;
@@ -33,30 +29,22 @@ TokenData random_tokens(int64_t count, int64_t vocabulary) {
 
 Measurement measure_train(const TrainCase& c, int repeats) {
   TrainerOptions options;
-  options.config = preset(c.preset);
-  if (c.batch > 0) options.config.batch = c.batch;
-  if (c.context > 0) options.config.context = c.context;
-  options.config.accumulation = 1;
-  options.config.dropout = c.dropout;
-  options.config.optimizer = c.optimizer;
+  options.config = c.config;
   options.threads = c.threads;
-  check_config(options.config, {});
-  const int64_t vocabulary = c.vocabulary > 0          ? c.vocabulary
-                             : c.preset == "gpt2-124m" ? kGpt2Tokens
-                                                       : kCharacters;
-  const std::string json = tokenizer_json(vocabulary);
+  const std::string json = tokenizer_json(c.vocabulary);
   const auto tokenizer = tokenizer_from_json({"bench", json, {}, {}, {}});
-  Trainer trainer(options, random_tokens(64 * options.config.context, vocabulary), *tokenizer,
-                  json);
+  Trainer trainer(options, random_tokens(64 * c.config.context, c.vocabulary), *tokenizer, json);
   const TrainCost cost = trainer.cost();
   Measurement m;
   m.what = "train";
-  m.params["preset"] = c.preset;
-  m.params["batch"] = options.config.batch;
-  m.params["context"] = options.config.context;
-  m.params["vocabulary"] = vocabulary;
-  m.params["dropout"] = c.dropout;
-  m.params["optimizer"] = c.optimizer;
+  m.params["batch"] = c.config.batch;
+  m.params["context"] = c.config.context;
+  m.params["vocabulary"] = c.vocabulary;
+  m.params["positions"] = c.config.positions;
+  m.params["gated"] = c.config.gated;
+  m.params["dropout"] = c.config.dropout;
+  m.params["optimizer"] = c.config.optimizer;
+  m.params["dtype"] = c.config.dtype;
   m.params["parameters"] = cost.parameters;
   m.params["memory_bytes"] = cost.total_bytes();
   m.unit = "tokens/s";

@@ -1,19 +1,16 @@
 #pragma once
 
-#include <string>
+#include <cstdint>
 
 #include "bench/result.h"
+#include "train/train_config.h"
 
 namespace strata {
 
 struct TrainCase {
-  std::string preset = "shakespeare";
-  int64_t batch = 0;    // sequences of a step; 0: the preset's
-  int64_t context = 0;  // 0: the preset's
-  // Tokens there are; 0: 66, Tiny Shakespeare's characters, or 50,257 of gpt2-124m.
-  int64_t vocabulary = 0;
-  double dropout = 0;
-  std::string optimizer = "adamw";
+  TrainConfig config;
+  // Tokens there are: Tiny Shakespeare's characters with [UNK], or GPT-2's 50,257.
+  int64_t vocabulary = 66;
   int threads = 1;
 };
 

@@ -18,12 +18,14 @@
 #include "cli/bench_train_ops.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
+#include "cli/train_keys.h"
 #include "engine/memory_budget.h"
 #include "model/catalogue.h"
-#include "train/train_config.h"
 
 namespace strata::cli {
 namespace {
+
+constexpr int64_t kGpt2Tokens = 50257;
 
 // The options of all subjects; each declares those it reads.
 struct BenchFlags : BenchRunFlags {
@@ -34,7 +36,8 @@ struct BenchFlags : BenchRunFlags {
   std::vector<int64_t> rows = {1, 512};
   std::string type;
   int64_t out = 0, in = 0;
-  TrainCase train;
+  TrainKeys train;
+  int64_t vocabulary = 0;
   AttentionCase attention;
   bool standard = false;  // attention: of training, against the textbook's
   std::vector<int64_t> lengths = {512, 1024, 2048, 4096, 8192};
@@ -231,7 +234,11 @@ int load_command(const BenchFlags& flags) {
 int train_command(const BenchFlags& flags) {
   const Bench bench(flags);
   return bench.run([&](std::string&) {
-    TrainCase c = flags.train;
+    TrainCase c;
+    c.config = train_config(flags.train, preset(flags.train.preset));
+    c.vocabulary = flags.vocabulary > 0                ? flags.vocabulary
+                   : flags.train.preset == "gpt2-124m" ? kGpt2Tokens
+                                                       : c.vocabulary;
     c.threads = bench.threads();
     bench.status().say("training");
     return std::vector<Measurement>{measure_train(c, flags.repeats)};
@@ -378,26 +385,14 @@ void add_bench(CLI::App& app, Run& run) {
                 add_repeats(command, flags);
               });
   add_subject(bench, run, "train", "whole training steps on random tokens",
-              "train --preset shakespeare --batch 16", train_command,
+              "train --preset shakespeare --optimizer adamw", train_command,
               [](CLI::App& command, BenchFlags& flags) {
-                TrainCase& c = flags.train;
-                command.add_option("--preset", c.preset, "as of strata train")
-                    ->check(CLI::IsMember(preset_names()))
-                    ->capture_default_str();
-                command.add_option("--batch", c.batch, "sequences of a step; 0: the preset's")
-                    ->check(CLI::Range(int64_t{0}, int64_t{1} << 16));
-                command.add_option("--context", c.context, "tokens of a sequence; 0: the preset's")
-                    ->check(CLI::Range(int64_t{0}, int64_t{1} << 20));
+                flags.train.preset = "shakespeare";
+                add_train_keys(command, flags.train);
                 command
-                    .add_option("--vocabulary", c.vocabulary,
+                    .add_option("--vocabulary", flags.vocabulary,
                                 "tokens; default: 66, or 50257 of gpt2-124m")
-                    ->check(CLI::Range(int64_t{2}, int64_t{50257}));
-                command.add_option("--dropout", c.dropout, "probability")
-                    ->check(CLI::Range(0.0, 0.99))
-                    ->capture_default_str();
-                command.add_option("--optimizer", c.optimizer, "adamw, sgd, lion or muon")
-                    ->check(CLI::IsMember({"adamw", "sgd", "lion", "muon"}))
-                    ->capture_default_str();
+                    ->check(CLI::Range(int64_t{2}, kGpt2Tokens));
                 add_threads(command, flags);
                 add_repeats(command, flags);
               });

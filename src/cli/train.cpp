@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
-#include <set>
+#include <optional>
 
 #include "base/cpu.h"
 #include "base/error.h"
@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/config_args.h"
 #include "cli/engine_options.h"
+#include "cli/train_keys.h"
 #include "cli/train_sample.h"
 #include "cli/train_status.h"
 #include "cli/train_ui.h"
@@ -29,7 +30,7 @@ namespace {
 
 struct TrainFlags {
   GlobalOptions global;
-  std::string preset = "tiny";
+  TrainKeys keys;
   std::string data, out;
   bool resume = false;
   bool dry_run = false;
@@ -37,34 +38,21 @@ struct TrainFlags {
   int keep = 1;
   int threads = 0;
   std::string prompt = "\n";
-  int ui = -1;                               // port of the live page; -1: none
-  std::map<std::string, std::string> given;  // keys of the configuration, as text
+  int ui = -1;  // port of the live page; -1: none
 };
 
 TrainConfig config_of(const TrainFlags& flags) {
-  TrainConfig config = preset(flags.preset);
-  std::optional<std::filesystem::path> checkpoint;
-  if (flags.resume) {
-    checkpoint = latest_checkpoint(flags.out);
-    if (!checkpoint)
-      fail(ErrorCode::invalid_argument, "train: {} has no checkpoint to resume from", flags.out);
-    config = read_train_state(*checkpoint).config;
-  }
-  const TrainConfig begun = config;
-  std::set<std::string> names;
-  for (const ConfigKey& key : config_keys()) {
-    const auto it = flags.given.find(key.name);
-    if (it == flags.given.end()) continue;
-    names.insert(key.name);
-    key.set(config, it->second);
-  }
-  if (checkpoint)
-    for (const ConfigKey& key : config_keys())
-      if (key.get(config) != key.get(begun) && !only_reports(begun, key.name))
-        fail(ErrorCode::invalid_argument,
-             "train: {} is {}, the run in {} has {}; a run is resumed as it began", key.name,
-             key.get(config), flags.out, key.get(begun));
-  check_config(config, names);
+  if (!flags.resume) return train_config(flags.keys, preset(flags.keys.preset));
+  const std::optional<std::filesystem::path> checkpoint = latest_checkpoint(flags.out);
+  if (!checkpoint)
+    fail(ErrorCode::invalid_argument, "train: {} has no checkpoint to resume from", flags.out);
+  const TrainConfig begun = read_train_state(*checkpoint).config;
+  TrainConfig config = train_config(flags.keys, begun);
+  for (const ConfigKey& key : config_keys())
+    if (key.get(config) != key.get(begun) && !only_reports(begun, key.name))
+      fail(ErrorCode::invalid_argument,
+           "train: {} is {}, the run in {} has {}; a run is resumed as it began", key.name,
+           key.get(config), flags.out, key.get(begun));
   return config;
 }
 
@@ -339,9 +327,7 @@ void add_train(CLI::App& app, Run& run) {
       ->required();
   command.add_option("--out", flags->out, "folder of the result and the checkpoints")
       ->type_name("FOLDER");
-  command.add_option("--preset", flags->preset, "the configuration other keys change")
-      ->check(CLI::IsMember(preset_names()))
-      ->capture_default_str();
+  add_train_keys(command, flags->keys);
   command.add_flag("--resume", flags->resume, "go on from the newest checkpoint, bit for bit");
   command.add_flag("--dry-run", flags->dry_run,
                    "print parameters, operations, memory and the time of a step, and end");
@@ -363,14 +349,6 @@ void add_train(CLI::App& app, Run& run) {
       ->default_str("0")
       ->type_name("[PORT]")
       ->check(CLI::Range(0, 65535));
-  for (const ConfigKey& key : config_keys())
-    command
-        .add_option_function<std::string>(
-            "--" + key.name,
-            [flags, name = key.name](const std::string& text) { flags->given[name] = text; },
-            key.help)
-        ->group("Configuration (defaults by preset)")
-        ->type_name("VALUE");
   add_common_options(command, flags->global);
   add_environment_and_config(command);
   command.callback([flags, &run] { run = [flags] { return train_command(*flags); }; });

@@ -1,6 +1,8 @@
 #pragma once
 
 // Bodies of gemm.h, once for all levels; included by isa_<level>_gemm.cpp after its Vec.
+#include <cstring>
+
 #include "kernels/gemm.h"
 
 namespace strata {
@@ -57,7 +59,7 @@ void pack_a(const float* source, int64_t ld, int64_t depth, int64_t rows, float*
     const float* from = source + m;
     if (m + kGemmRows <= rows) {
       for (int64_t k = 0; k < depth; ++k)
-        for (int r = 0; r < kGemmRows; ++r) out[k * kGemmRows + r] = from[k * ld + r];
+        std::memcpy(out + k * kGemmRows, from + k * ld, kGemmRows * sizeof(float));
     } else {
       for (int64_t k = 0; k < depth; ++k)
         for (int r = 0; r < kGemmRows; ++r)
@@ -96,6 +98,9 @@ inline void multiply_panels(const GemmTile& t) {
     for (int64_t m = 0; m < t.rows; m += kGemmRows) {
       const float* a = t.a + (kLeft == Left::rows ? m * t.lda : m * t.depth);
       for_rows(static_cast<int>(smaller(kGemmRows, t.rows - m)), [&]<int kRows>() {
+        // Asked for now, C is there when the sums are.
+        if (t.start == GemmStart::c)
+          for (int r = 0; r < kRows; ++r) __builtin_prefetch(t.c + (m + r) * t.ldc + n, 1);
         Tile<kRows> acc;
         clear<kRows>(acc);
         multiply_add<kLeft, kRows>(acc, a, kLeft == Left::rows ? t.lda : kGemmRows, b, kTileColumns,

@@ -1,7 +1,9 @@
 #include "train/optimizer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "ops/adamw.h"
 #include "ops/gemm.h"
@@ -128,43 +130,123 @@ void Optimizer::muon(const State& s, double learning_rate, float factor) {
   });
 }
 
+namespace {
+
+// Coefficients of Jordan et al. 2024: the steepest slope at zero that still settles around one.
+constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
+constexpr int kSteps = 5;
+// Long sides from this many short ones on are cheaper to leave out of the steps.
+constexpr double kElongated = 1.5;
+// Rows of a strip of a symmetric product: less is computed in vain with fewer, and a product of
+// fewer is slower.
+constexpr int64_t kStrip = 128;
+
+Tensor square(int64_t side, float* data) { return {DType::f32, side, side, side, data, -1}; }
+
+Tensor part(const Tensor& t, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  return {t.dtype, rows, columns, t.stride, t.row<float>(row) + column, -1};
+}
+
+// The lower half becomes the upper one's mirror image.
+void mirror(const Tensor& c) {
+  for (int64_t i = 0; i < c.rows; ++i)
+    for (int64_t j = 0; j < i; ++j) c.row<float>(i)[j] = c.row<float>(j)[i];
+}
+
+// c = a b, of symmetric matrices that commute, as polynomials of one matrix do: symmetric too.
+void multiply_symmetric(const Tensor& a, const Tensor& b, const Tensor& c, Workspace& workspace,
+                        const OpContext& context) {
+  const int64_t side = c.rows;
+  for (int64_t i = 0; i < side; i += kStrip) {
+    const int64_t rows = std::min(kStrip, side - i);
+    gemm_nn(part(a, i, rows, 0, side), part(b, 0, side, i, side - i), part(c, i, rows, i, side - i),
+            {}, workspace, context);
+  }
+  mirror(c);
+}
+
+// gram = x x^T, or x^T x of a tall x.
+void gram_matrix(const Tensor& x, const Tensor& gram, Workspace& workspace,
+                 const OpContext& context) {
+  const int64_t side = gram.rows;
+  for (int64_t i = 0; i < side; i += kStrip) {
+    const int64_t rows = std::min(kStrip, side - i);
+    const Tensor to = part(gram, i, rows, i, side - i);
+    if (x.rows <= x.columns)
+      gemm_nt(part(x, i, rows, 0, x.columns), part(x, i, side - i, 0, x.columns), to, {}, workspace,
+              context);
+    else
+      gemm_tn(part(x, 0, x.rows, i, rows), part(x, 0, x.rows, i, side - i), to, {}, workspace,
+              context);
+  }
+  mirror(gram);
+}
+
+// step = a + b gram + c gram^2, what a step of Newton and Schulz multiplies x by.
+void step_matrix(const Tensor& gram, const Tensor& step, Workspace& workspace,
+                 const OpContext& context) {
+  multiply_symmetric(gram, gram, step, workspace, context);
+  for (int64_t i = 0; i < gram.rows; ++i) {
+    const float* g = gram.row<float>(i);
+    float* s = step.row<float>(i);
+    for (int64_t j = 0; j < gram.rows; ++j) s[j] = kB * g[j] + kC * s[j];
+    s[i] += kA;
+  }
+}
+
+// x = factor x, or x factor where factor is as large as x's rows; `room` has x's size.
+void apply(const Tensor& factor, const Tensor& x, float* room, Workspace& workspace,
+           const OpContext& context) {
+  const Tensor next{DType::f32, x.rows, x.columns, x.columns, room, -1};
+  if (x.rows <= x.columns)
+    gemm_nn(factor, x, next, {}, workspace, context);
+  else
+    gemm_nn(x, factor, next, {}, workspace, context);
+  std::copy_n(room, x.rows * x.columns, static_cast<float*>(x.data));
+}
+
+}  // namespace
+
 void orthogonalise(const Tensor& x, Workspace& workspace, const OpContext& context) {
-  // Coefficients of Jordan et al. 2024: the steepest slope at zero that still settles around one.
-  constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
-  constexpr int kSteps = 5;
-  const int64_t rows = x.rows, columns = x.columns, n = rows * columns;
-  const bool wide = rows <= columns;  // the Gram matrix is taken over the shorter side
-  const int64_t side = std::min(rows, columns);
+  const int64_t n = x.rows * x.columns;
+  const int64_t side = std::min(x.rows, x.columns), area = side * side;
   auto* values = static_cast<float*>(x.data);
   const std::array<std::span<const float>, 1> all = {
       std::span<const float>(values, static_cast<size_t>(n))};
   const double norm = std::sqrt(sum_of_squares(all, context));
   const auto scale = static_cast<float>(1 / (norm + 1e-12));
   for (int64_t i = 0; i < n; ++i) values[i] *= scale;
-  float* memory = workspace.floats(2 * side * side + n);
-  const Tensor gram{DType::f32, side, side, side, memory, -1};
-  const Tensor mixed{DType::f32, side, side, side, memory + side * side, -1};
-  const Tensor next{DType::f32, rows, columns, columns, memory + 2 * side * side, -1};
+
+  float* memory = workspace.floats(4 * area + n);
   Workspace& inner = workspace.nested();
-  for (int step = 0; step < kSteps; ++step) {
-    if (wide)
-      gemm_nt(x, x, gram, {}, inner, context);
-    else
-      gemm_tn(x, x, gram, {}, inner, context);
-    // b gram + c gram^2, symmetric.
-    gemm_nn(gram, gram, mixed, {}, inner, context);
-    auto* g = static_cast<float*>(gram.data);
-    auto* m = static_cast<float*>(mixed.data);
-    for (int64_t i = 0; i < side * side; ++i) m[i] = kB * g[i] + kC * m[i];
-    if (wide)
-      gemm_nn(mixed, x, next, {}, inner, context);
-    else
-      gemm_nn(x, mixed, next, {}, inner, context);
-    auto* y = static_cast<float*>(next.data);
-    context.pool->parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) values[i] = kA * values[i] + y[i];
-    });
+  Tensor gram = square(side, memory), other = square(side, memory + area);
+  const Tensor step = square(side, memory + 2 * area);
+  float* room = memory + 4 * area;
+  if (static_cast<double>(std::max(x.rows, x.columns)) < kElongated * static_cast<double>(side)) {
+    for (int i = 0; i < kSteps; ++i) {
+      gram_matrix(x, gram, inner, context);
+      step_matrix(gram, step, inner, context);
+      apply(step, x, room, inner, context);
+    }
+    return;
   }
+  // All steps are polynomials of the first Gram matrix: their product is built in the small square
+  // and x multiplied once. A step s turns the Gram matrix into s gram s.
+  Tensor product = square(side, memory + 3 * area);
+  gram_matrix(x, gram, inner, context);
+  for (int i = 0; i < kSteps; ++i) {
+    step_matrix(gram, step, inner, context);
+    if (i == 0) {
+      std::copy_n(static_cast<float*>(step.data), area, static_cast<float*>(product.data));
+    } else {
+      multiply_symmetric(step, product, other, inner, context);
+      std::swap(other, product);
+    }
+    if (i + 1 == kSteps) break;
+    multiply_symmetric(step, gram, other, inner, context);
+    multiply_symmetric(step, other, gram, inner, context);
+  }
+  apply(product, x, room, inner, context);
 }
 
 }  // namespace strata

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "base/cpu.h"
@@ -108,6 +109,57 @@ TEST(Optimizer, OrthogonaliseAppliesItsPolynomialToEachSingularValue) {
       EXPECT_NEAR(x[static_cast<size_t>(i * columns + i)], s, 1e-5) << i;
     }
     EXPECT_EQ(x[1], 0.0f);
+  }
+}
+
+// Any matrix, also ones larger than the strips they are multiplied in, square and long: five steps
+// written out in double precision.
+TEST(Optimizer, OrthogonaliseTakesTheStepsOfNewtonAndSchulz) {
+  ThreadPool pool(2);
+  const OpContext context{&kernel_table(isa_level()), &pool};
+  using Rows = std::vector<std::vector<double>>;
+  const auto multiply = [](const Rows& a, const Rows& b) {
+    Rows c(a.size(), std::vector<double>(b[0].size(), 0.0));
+    for (size_t i = 0; i < a.size(); ++i)
+      for (size_t k = 0; k < b.size(); ++k)
+        for (size_t j = 0; j < b[0].size(); ++j) c[i][j] += a[i][k] * b[k][j];
+    return c;
+  };
+  for (const auto& [rows, columns] : {std::pair<size_t, size_t>{150, 150},
+                                      {150, 180},
+                                      {140, 300},
+                                      {300, 140},
+                                      {180, 150},
+                                      {1, 40}}) {
+    std::mt19937 random(7);
+    std::normal_distribution<double> normal;
+    std::vector<float> x(rows * columns);
+    Rows want(rows, std::vector<double>(columns));
+    double squares = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = static_cast<float>(normal(random));
+      want[i / columns][i % columns] = x[i];
+      squares += double{x[i]} * double{x[i]};
+    }
+    for (auto& row : want)
+      for (double& v : row) v /= std::sqrt(squares);
+    for (int step = 0; step < 5; ++step) {
+      Rows across(columns, std::vector<double>(rows));
+      for (size_t i = 0; i < rows; ++i)
+        for (size_t j = 0; j < columns; ++j) across[j][i] = want[i][j];
+      const Rows gram = multiply(want, across);
+      const Rows third = multiply(gram, want), fifth = multiply(gram, third);
+      for (size_t i = 0; i < rows; ++i)
+        for (size_t j = 0; j < columns; ++j)
+          want[i][j] = 3.4445 * want[i][j] - 4.7750 * third[i][j] + 2.0315 * fifth[i][j];
+    }
+    Workspace workspace;
+    const auto height = static_cast<int64_t>(rows), width = static_cast<int64_t>(columns);
+    orthogonalise({DType::f32, height, width, width, x.data(), -1}, workspace, context);
+    double worst = 0;
+    for (size_t i = 0; i < x.size(); ++i)
+      worst = std::max(worst, std::fabs(double{x[i]} - want[i / columns][i % columns]));
+    EXPECT_LT(worst, 1e-4) << rows << " x " << columns;
   }
 }
 

@@ -18,10 +18,19 @@ TEST(TrainConfig, EveryKeyReadsWhatItWrites) {
 }
 
 // nanoGPT prints 10.65M for its character model: 65 characters, no biases, the table of positions
-// not counted. Its LayerNorms then have no bias either; ours have (13 x 384).
+// not counted. Three matrices of 8/3 of the width have as many elements as two of 4.
 TEST(TrainConfig, TheShakespearePresetHasNanoGptsSize) {
+  const auto model = make_gpt(gpt_config(preset("shakespeare"), 65), 1);
+  EXPECT_EQ(model->parameter_count, 10'646'784);
+}
+
+// The same with GPT-2's block: the table of positions, and biases in the norms.
+TEST(TrainConfig, Gpt2sBlockOfTheSameSize) {
   TrainConfig c = preset("shakespeare");
-  c.bias = false;
+  c.positions = "learned";
+  c.norm = "layer";
+  c.activation = "gelu";
+  c.gated = false;
   const auto model = make_gpt(gpt_config(c, 65), 1);
   EXPECT_EQ(model->parameter_count - 256 * 384 - 13 * 384, 10'646'784);
 }
