@@ -5,179 +5,156 @@
 #include <limits>
 
 #include "base/error.h"
+#include "engine/logits.h"
 
 namespace strata {
-namespace {
 
-// exp() of less than this cannot change a double sum that has a term of 1.
-constexpr double kNegligible = -745.0;
-
-template <typename C>
-bool better(const C& a, const C& b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+Sampler::Ranking::Ranking(std::span<const float> logits, float best, double near,
+                          std::vector<Candidate>& room)
+    : logits_(logits), best_(best), near_(near), found_(room) {
+  found_.clear();
 }
 
-}  // namespace
+// The next tokens below those that were found: near the best, then farther away, then all.
+void Sampler::Ranking::gather() {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  constexpr double kBounds[] = {1, 3, kNone};
+  const double least = double{best_} - kBounds[rounds_] * near_;
+  const double last = rounds_ == 0 ? kNone : double{best_} - kBounds[rounds_ - 1] * near_;
+  for (size_t i = 0; i < logits_.size(); ++i) {
+    const double logit = logits_[i];
+    if (logit >= least && (rounds_ == 0 || logit < last))
+      found_.push_back({logits_[i], static_cast<TokenId>(i)});
+  }
+  ++rounds_;
+}
+
+void Sampler::Ranking::sort_front(size_t count) {
+  constexpr size_t kLeast = 64, kGrowth = 8;
+  count = std::min(std::max({count, kLeast, sorted_ * kGrowth}), found_.size());
+  const auto at = [&](size_t i) { return found_.begin() + static_cast<std::ptrdiff_t>(i); };
+  if (count < found_.size()) std::nth_element(at(sorted_), at(count), found_.end(), better);
+  std::sort(at(sorted_), at(count), better);
+  sorted_ = count;
+}
+
+const Sampler::Candidate& Sampler::Ranking::operator[](size_t i) {
+  while (sorted_ <= i) {
+    while (found_.size() == sorted_) gather();
+    sort_front(i + 1);
+  }
+  return found_[i];
+}
+
+std::vector<Sampler::Candidate>& Sampler::Ranking::all() {
+  (*this)[logits_.size() - 1];
+  return found_;
+}
 
 void Sampler::record(TokenId id) { ++counts_[id]; }
-
-// Logits after bias, penalties and temperature, one candidate per token in order of id.
-void Sampler::adjust(std::span<const float> logits) {
-  candidates_.resize(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i) candidates_[i] = {logits[i], static_cast<TokenId>(i)};
-  for (const auto& [id, bias] : params_.logit_bias)
-    candidates_[static_cast<size_t>(id)].logit += bias;
-  if (penalises()) {
-    for (const auto& [id, count] : counts_) {
-      double& logit = candidates_[static_cast<size_t>(id)].logit;
-      // Keskar et al. 2019 (CTRL), section 4.1, with the sign-aware form everybody uses.
-      logit = logit > 0 ? logit / params_.repetition_penalty : logit * params_.repetition_penalty;
-      logit -= params_.presence_penalty + params_.frequency_penalty * static_cast<double>(count);
-    }
-  }
-}
-
-// Locally typical sampling (Meister et al. 2022): the tokens whose surprise is closest to the
-// entropy, until their share reaches typical_p. `total` is the sum of exp(logit - best).
-void Sampler::keep_typical(double total) {
-  const double best = candidates_.front().logit;
-  const double log_total = std::log(total);
-  double entropy = 0;
-  for (const Candidate& c : candidates_) {
-    const double log_share = c.logit - best - log_total;
-    if (log_share > kNegligible) entropy -= std::exp(log_share) * log_share;
-  }
-  std::vector<std::pair<double, Candidate>> by_distance;
-  by_distance.reserve(candidates_.size());
-  for (const Candidate& c : candidates_)
-    by_distance.emplace_back(std::abs(-(c.logit - best - log_total) - entropy), c);
-  std::sort(by_distance.begin(), by_distance.end(), [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first < b.first : better(a.second, b.second);
-  });
-  candidates_.clear();
-  double share = 0;
-  for (const auto& [distance, c] : by_distance) {
-    candidates_.push_back(c);
-    share += std::exp(c.logit - best - log_total);
-    if (share >= params_.typical_p) break;
-  }
-  std::sort(candidates_.begin(), candidates_.end(), better<Candidate>);
-}
 
 bool Sampler::penalises() const {
   return params_.repetition_penalty != 1 || params_.presence_penalty != 0 ||
          params_.frequency_penalty != 0;
 }
 
+// Logits after bias and penalties.
+std::span<const float> Sampler::adjust(std::span<const float> logits) {
+  if (params_.logit_bias.empty() && !penalises()) return logits;
+  adjusted_.assign(logits.begin(), logits.end());
+  for (const auto& [id, bias] : params_.logit_bias) {
+    float& logit = adjusted_[static_cast<size_t>(id)];
+    logit = static_cast<float>(double{logit} + bias);
+  }
+  if (!penalises()) return adjusted_;
+  for (const auto& [id, count] : counts_) {
+    double logit = adjusted_[static_cast<size_t>(id)];
+    // Keskar et al. 2019 (CTRL), section 4.1, with the sign-aware form everybody uses.
+    logit = logit > 0 ? logit / params_.repetition_penalty : logit * params_.repetition_penalty;
+    logit -= params_.presence_penalty + params_.frequency_penalty * static_cast<double>(count);
+    adjusted_[static_cast<size_t>(id)] = static_cast<float>(logit);
+  }
+  return adjusted_;
+}
+
+// Locally typical sampling (Meister et al. 2022): of `ranked` the tokens whose surprise is closest
+// to the entropy, until their share reaches typical_p. `total` is the sum of their weights.
+void Sampler::keep_typical(std::vector<Candidate>& ranked, float best, double total) const {
+  const double log_total = std::log(total);
+  const auto log_share = [&](const Candidate& c) {
+    return (double{c.logit} - double{best}) / params_.temperature - log_total;
+  };
+  double entropy = 0;
+  for (const Candidate& c : ranked) {
+    const double share = std::exp(log_share(c));
+    if (share > 0) entropy -= share * log_share(c);
+  }
+  std::vector<std::pair<double, Candidate>> by_distance;
+  by_distance.reserve(ranked.size());
+  for (const Candidate& c : ranked) by_distance.emplace_back(std::abs(-log_share(c) - entropy), c);
+  std::sort(by_distance.begin(), by_distance.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : better(a.second, b.second);
+  });
+  ranked.clear();
+  double share = 0;
+  for (const auto& [distance, c] : by_distance) {
+    ranked.push_back(c);
+    share += std::exp(log_share(c));
+    if (share >= params_.typical_p) break;
+  }
+  std::sort(ranked.begin(), ranked.end(), better);
+}
+
 TokenId Sampler::draw(std::span<const float> logits, double uniform) {
   STRATA_ASSERT(!logits.empty());
-  if (params_.temperature == 0 && params_.logit_bias.empty() && !penalises())
-    return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  adjust(logits);
-  const auto begin = candidates_.begin();
+  const std::span<const float> x = adjust(logits);
+  const float best = max_logit(x);
   if (params_.temperature == 0)
-    return std::min_element(begin, candidates_.end(), better<Candidate>)->id;
+    return static_cast<TokenId>(std::find(x.begin(), x.end(), best) - x.begin());
 
-  for (Candidate& c : candidates_) c.logit /= params_.temperature;
-  if (params_.top_k > 0 && static_cast<size_t>(params_.top_k) < candidates_.size()) {
-    std::nth_element(begin, begin + params_.top_k, candidates_.end(), better<Candidate>);
-    candidates_.resize(static_cast<size_t>(params_.top_k));
-  }
-  // Only a front part needs an order: it grows until the draw falls into it.
-  size_t sorted = 0;
-  const auto sort_front = [&](size_t count) {
-    if (count <= sorted) return;
-    count = std::min(std::max(count, sorted * 8), candidates_.size());
-    if (count < candidates_.size())
-      std::nth_element(begin + static_cast<std::ptrdiff_t>(sorted),
-                       begin + static_cast<std::ptrdiff_t>(count), candidates_.end(),
-                       better<Candidate>);
-    std::sort(begin + static_cast<std::ptrdiff_t>(sorted),
-              begin + static_cast<std::ptrdiff_t>(count), better<Candidate>);
-    sorted = count;
-  };
-  const double best = std::min_element(begin, candidates_.end(), better<Candidate>)->logit;
   const auto weight = [&](const Candidate& c) {
-    const double x = c.logit - best;
-    return x > kNegligible ? std::exp(x) : 0.0;
+    return std::exp((double{c.logit} - double{best}) / params_.temperature);
   };
-  // The candidates' sum in an order that does not depend on how far the sorting went.
-  const auto sum_in_id_order = [&] {
-    if (params_.top_k > 0) std::sort(candidates_.begin(), candidates_.end(), better<Candidate>);
-    double total = 0;
-    for (const Candidate& c : candidates_) total += weight(c);
-    return total;
+  // Beyond these a token has less than 1/2980 of the best one's share.
+  constexpr double kNear = 8;
+  Ranking ranking(x, best, kNear * params_.temperature, candidates_);
+  size_t kept = x.size();
+  if (params_.top_k > 0) kept = std::min(kept, static_cast<size_t>(params_.top_k));
+  const auto sum_of_kept = [&] {
+    double sum = 0;
+    for (size_t i = 0; i < kept; ++i) sum += weight(ranking[i]);
+    return sum;
   };
-  double total = sum_in_id_order();
-  if (params_.top_k > 0) sorted = candidates_.size();
+  double total = kept < x.size() ? sum_of_kept() : sum_of_exp(x, best, params_.temperature);
   if (params_.typical_p < 1) {
-    sort_front(candidates_.size());
-    keep_typical(total);
-    sorted = candidates_.size();
-    total = 0;
-    for (const Candidate& c : candidates_) total += weight(c);
+    std::vector<Candidate>& ranked = ranking.all();
+    ranked.resize(kept);
+    keep_typical(ranked, best, total);
+    kept = ranked.size();
+    total = sum_of_kept();
   }
-
-  // Walks the kept tokens; `limit` is where top_p or min_p end them.
-  size_t kept = candidates_.size();
   if (params_.top_p < 1 || params_.min_p > 0) {
-    double share = 0;
     const double wanted = params_.top_p * total;
+    double share = 0;
     size_t i = 0;
-    double kept_total = 0;
-    for (; i < candidates_.size(); ++i) {
-      sort_front(std::min(std::max<size_t>(i + 1, 64), candidates_.size()));
-      const double w = weight(candidates_[i]);
+    for (; i < kept; ++i) {
+      const double w = weight(ranking[i]);
       if (i > 0 && (w < params_.min_p || (params_.top_p < 1 && share >= wanted))) break;
       share += w;
-      kept_total += w;
     }
     kept = i;
-    total = kept_total;
+    total = share;
   }
   const double target = uniform * total;
   double cumulative = 0;
   for (size_t i = 0; i < kept; ++i) {
-    sort_front(std::min(std::max<size_t>(i + 1, 64), candidates_.size()));
-    cumulative += weight(candidates_[i]);
-    if (cumulative > target) return candidates_[i].id;
+    cumulative += weight(ranking[i]);
+    if (cumulative > target) return ranking[i].id;
   }
   // Rounding left the target at the very end: the last token with a weight.
   for (size_t i = kept; i-- > 0;)
-    if (weight(candidates_[i]) > 0) return candidates_[i].id;
-  return candidates_.front().id;
-}
-
-TokenLogprob token_logprobs(std::span<const float> logits, TokenId chosen, int top) {
-  const float best = *std::max_element(logits.begin(), logits.end());
-  double total = 0;
-  for (float l : logits) total += std::exp(static_cast<double>(l) - best);
-  const double log_total = std::log(total) + best;
-  TokenLogprob out;
-  out.id = chosen;
-  out.logprob = static_cast<float>(logits[static_cast<size_t>(chosen)] - log_total);
-  if (top > 0) {
-    std::vector<TokenId> ids(logits.size());
-    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<TokenId>(i);
-    const size_t count = std::min(static_cast<size_t>(top), ids.size());
-    std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count), ids.end(),
-                      [&](TokenId a, TokenId b) {
-                        const float x = logits[static_cast<size_t>(a)];
-                        const float y = logits[static_cast<size_t>(b)];
-                        return x != y ? x > y : a < b;
-                      });
-    for (size_t i = 0; i < count; ++i)
-      out.top.emplace_back(ids[i],
-                           static_cast<float>(logits[static_cast<size_t>(ids[i])] - log_total));
-  }
-  return out;
-}
-
-int64_t find_broken_logit(std::span<const float> logits) {
-  for (size_t i = 0; i < logits.size(); ++i)
-    if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<float>::infinity())
-      return static_cast<int64_t>(i);
-  return -1;
+    if (weight(ranking[i]) > 0) return ranking[i].id;
+  return ranking[0].id;
 }
 
 }  // namespace strata

@@ -25,22 +25,43 @@ class Sampler {
 
  private:
   struct Candidate {
-    double logit;
+    float logit;
     TokenId id;
   };
+  // The tokens of a row in order of falling logit, as far as anybody looks: most draws end within
+  // the first few of a large vocabulary.
+  class Ranking {
+   public:
+    // Tokens whose logits are `near` or less below the best come first.
+    Ranking(std::span<const float> logits, float best, double near, std::vector<Candidate>& room);
+    // The i-th best token, i < V.
+    const Candidate& operator[](size_t i);
+    std::vector<Candidate>& all();
+
+   private:
+    void gather();
+    void sort_front(size_t count);
+
+    std::span<const float> logits_;
+    float best_;
+    double near_;
+    std::vector<Candidate>& found_;  // the first sorted_ of them in their places
+    size_t sorted_ = 0;
+    int rounds_ = 0;
+  };
+
+  static bool better(const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  }
   bool penalises() const;
-  void adjust(std::span<const float> logits);
-  void keep_typical(double total);
+  std::span<const float> adjust(std::span<const float> logits);
+  void keep_typical(std::vector<Candidate>& ranked, float best, double total) const;
 
   SamplingParams params_;
   std::unordered_map<TokenId, int64_t> counts_;
-  std::vector<Candidate> candidates_;  // reused from draw to draw
+  // Reused from draw to draw.
+  std::vector<float> adjusted_;
+  std::vector<Candidate> candidates_;
 };
-
-// log softmax of the unmodified logits for `chosen` and the `top` best tokens (best first).
-TokenLogprob token_logprobs(std::span<const float> logits, TokenId chosen, int top);
-
-// The first index whose value is NaN or +infinity; -1: none.
-int64_t find_broken_logit(std::span<const float> logits);
 
 }  // namespace strata

@@ -119,6 +119,21 @@ TEST(Sampler, LogitBias) {
   EXPECT_EQ(draw(p, 0), 0);
 }
 
+// Far from the best, too, where tokens are looked at only when a draw comes there.
+TEST(Sampler, DrawsAmongTokensOfLittleWeight) {
+  std::vector<float> logits(1000, -10.0f);
+  logits[500] = 0;
+  logits[3] = -30;
+  const double rest = 998 * std::exp(-10.0), total = 1 + rest + std::exp(-30.0);
+  EXPECT_EQ(draw({}, 0.9999 / total, logits), 500);
+  EXPECT_EQ(draw({}, (1 + 1.5 * std::exp(-10.0)) / total, logits), 1);
+  EXPECT_EQ(draw({}, (1 + 997.5 * std::exp(-10.0)) / total, logits), 999);
+  EXPECT_EQ(draw({}, 1 - 0.5 * std::exp(-30.0) / total, logits), 3);
+  SamplingParams k;
+  k.top_k = 999;
+  EXPECT_EQ(draw(k, std::nextafter(1.0, 0.0), logits), 999);
+}
+
 // Only the front of a large vocabulary is sorted; the answer must be that of sorting all of it.
 TEST(Sampler, LargeVocabularyEqualsFullSort) {
   std::vector<float> logits(5000);
@@ -160,25 +175,6 @@ TEST(Sampler, DrawsFollowTheShares) {
     chi_square += (counts[i] - expected) * (counts[i] - expected) / expected;
   }
   EXPECT_LT(chi_square, 16.27);  // three degrees of freedom, p = 0.001
-}
-
-TEST(TokenLogprobs, AreOfTheUnmodifiedDistribution) {
-  const TokenLogprob l = token_logprobs(kLogits, 3, 2);
-  EXPECT_NEAR(l.logprob, std::log(0.2), 1e-6);
-  ASSERT_EQ(l.top.size(), 2u);
-  EXPECT_EQ(l.top[0].first, 2);
-  EXPECT_NEAR(l.top[0].second, std::log(0.4), 1e-6);
-  EXPECT_EQ(l.top[1].first, 0);
-  EXPECT_TRUE(token_logprobs(kLogits, 0, 0).top.empty());
-}
-
-TEST(BrokenLogits, AreFound) {
-  std::vector<float> logits = {0, 1, -std::numeric_limits<float>::infinity()};
-  EXPECT_EQ(find_broken_logit(logits), -1);
-  logits[1] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(find_broken_logit(logits), 1);
-  logits[1] = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(find_broken_logit(logits), 1);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/philox.h"
+#include "engine/logits.h"
 #include "engine/weight_check.h"
 
 namespace strata {
@@ -17,18 +18,23 @@ namespace {
 // streams still reads the head once.
 constexpr int64_t kLogitRows = 32;
 
-// Calls use(row of the list, logits) for each of the rows of `hidden`, a part at a time.
-template <typename Use>
+std::span<const float> row_of(const Tensor& logits, int64_t i) {
+  return {logits.row<float>(i), static_cast<size_t>(logits.columns)};
+}
+
+// Calls use(i, logits of row i of the list) for each of the rows of `hidden` on any thread, and
+// then, in order and on this one, tell(i), a part of the rows at a time.
+template <typename Use, typename Tell>
 void for_each_logits(ServeExec& exec, const Transformer& model, const Tensor& hidden,
-                     const std::vector<int32_t>& rows, Use use) {
+                     const std::vector<int32_t>& rows, Use use, Tell tell) {
   for (size_t begin = 0; begin < rows.size(); begin += kLogitRows) {
     const size_t count = std::min(rows.size() - begin, static_cast<size_t>(kLogitRows));
     const Tensor logits =
         forward_logits(exec, model, hidden, std::span(rows).subspan(begin, count));
-    for (size_t i = 0; i < count; ++i) {
-      const float* row = logits.row<float>(static_cast<int64_t>(i));
-      use(begin + i, std::span<const float>(row, static_cast<size_t>(logits.columns)));
-    }
+    exec.pool().parallel_for(logits.rows, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) use(begin + static_cast<size_t>(i), row_of(logits, i));
+    });
+    for (size_t i = 0; i < count; ++i) tell(begin + i);
   }
 }
 
@@ -104,12 +110,14 @@ void Step::score_prompts(ServeExec& exec, const Tensor& hidden) {
       scored.emplace_back(part.request, request.prompt[static_cast<size_t>(next)]);
     }
   }
-  for_each_logits(exec, model_->transformer, hidden, rows,
-                  [&](size_t i, std::span<const float> logits) {
-                    auto [request, token] = scored[i];
-                    request->prompt_logprobs.push_back(
-                        token_logprobs(logits, token, request->request.top_logprobs));
-                  });
+  std::vector<TokenLogprob> scores(rows.size());
+  for_each_logits(
+      exec, model_->transformer, hidden, rows,
+      [&](size_t i, std::span<const float> logits) {
+        const auto& [request, token] = scored[i];
+        scores[i] = token_logprobs(logits, token, request->request.top_logprobs);
+      },
+      [&](size_t i) { scored[i].first->prompt_logprobs.push_back(std::move(scores[i])); });
   for (const StepPart& part : parts_) {
     ActiveRequest& request = *part.request;
     if (part.sequence->choice != 0 || !part.ends_prompt() || request.prompt_told) continue;
@@ -149,25 +157,41 @@ void Step::pool_embeddings(ServeExec& exec, const Tensor& hidden) {
 }
 
 void Step::draw_tokens(ServeExec& exec, const Tensor& hidden) {
-  std::vector<int32_t> rows;
-  std::vector<StepPart*> drawing;
+  drawing_.clear();
+  rows_.clear();
   for (StepPart& part : parts_) {
     if (!part.draws()) continue;
-    rows.push_back(places_[static_cast<size_t>(part.first_row + part.rows - 1)]);
-    drawing.push_back(&part);
+    rows_.push_back(places_[static_cast<size_t>(part.first_row + part.rows - 1)]);
+    drawing_.push_back({&part});
   }
   for_each_logits(
-      exec, model_->transformer, hidden, rows,
-      [&](size_t i, std::span<const float> logits) { draw_token(*drawing[i], logits); });
+      exec, model_->transformer, hidden, rows_,
+      [&](size_t i, std::span<const float> logits) { draw_token(drawing_[i], logits); },
+      [&](size_t i) { tell_token(drawing_[i]); });
 }
 
-void Step::draw_token(StepPart& part, std::span<const float> logits) {
-  ActiveRequest& request = *part.request;
-  Sequence& sequence = *part.sequence;
+// A draw depends on its own sequence alone, so that threads may share the rows.
+void Step::draw_token(Drawing& drawing, std::span<const float> logits) {
+  const ActiveRequest& request = *drawing.part->request;
+  Sequence& sequence = *drawing.part->sequence;
+  drawing.broken = find_broken_logit(logits);
+  if (drawing.broken >= 0 || request.max_tokens == 0) return;
+  const SamplingParams& sampling = sequence.sampler.params();
+  const double uniform =
+      sampling_uniform(sampling.seed, static_cast<uint32_t>(sequence.generated.size()),
+                       request.request.prompt_index, static_cast<uint32_t>(sequence.choice));
+  drawing.id = sequence.sampler.draw(logits, uniform);
+  const int top = request.request.top_logprobs;
+  if (top >= 0) drawing.logprob = token_logprobs(logits, drawing.id, top);
+}
+
+void Step::tell_token(Drawing& drawing) {
+  ActiveRequest& request = *drawing.part->request;
+  Sequence& sequence = *drawing.part->sequence;
   TokenEvent event;
   event.choice = sequence.choice;
-  if (const int64_t broken = find_broken_logit(logits); broken >= 0) {
-    log_error("request {}: logit {} of token {} is not a number; {}", request.id, broken,
+  if (drawing.broken >= 0) {
+    log_error("request {}: logit {} of token {} is not a number; {}", request.id, drawing.broken,
               sequence.generated.size(), describe_broken_weights(*model_));
     sequence.finish = event.finish = FinishReason::error;
     event.error = "the model's output is not a number (its weights are damaged)";
@@ -179,18 +203,13 @@ void Step::draw_token(StepPart& part, std::span<const float> logits) {
     request.sink->on_token(std::move(event));
     return;
   }
-  const SamplingParams& sampling = sequence.sampler.params();
-  const double uniform =
-      sampling_uniform(sampling.seed, static_cast<uint32_t>(sequence.generated.size()),
-                       request.request.prompt_index, static_cast<uint32_t>(sequence.choice));
-  const TokenId id = sequence.sampler.draw(logits, uniform);
+  const TokenId id = drawing.id;
   sequence.sampler.record(id);
   sequence.generated.push_back(id);
   event.ids.push_back(id);
-  const int top = request.request.top_logprobs;
-  if (top >= 0) event.logprobs.push_back(token_logprobs(logits, id, top));
+  if (request.request.top_logprobs >= 0) event.logprobs.push_back(std::move(drawing.logprob));
 
-  const bool ends = !sampling.ignore_eos &&
+  const bool ends = !sequence.sampler.params().ignore_eos &&
                     std::find(end_tokens_->begin(), end_tokens_->end(), id) != end_tokens_->end();
   if (!ends) event.text = sequence.text.push(id);
   event.finish = ends ? FinishReason::stop : finish_after(request, sequence);

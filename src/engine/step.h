@@ -58,7 +58,15 @@ class Step {
   void score_prompts(ServeExec& exec, const Tensor& hidden);
   void pool_embeddings(ServeExec& exec, const Tensor& hidden);
   void draw_tokens(ServeExec& exec, const Tensor& hidden);
-  void draw_token(StepPart& part, std::span<const float> logits);
+  // A sequence's next token on its way from the logits to whoever reads it.
+  struct Drawing {
+    StepPart* part = nullptr;
+    int64_t broken = -1;  // the first logit that is no number
+    TokenId id = kNoToken;
+    TokenLogprob logprob = {};
+  };
+  static void draw_token(Drawing& drawing, std::span<const float> logits);
+  void tell_token(Drawing& drawing);
   FinishReason finish_after(const ActiveRequest& request, const Sequence& sequence) const;
 
   const Model* model_;
@@ -70,6 +78,8 @@ class Step {
   std::vector<SequenceRows> sequences_;
   std::vector<int32_t> wanted_;  // rows of the batch that something is read from, ascending
   std::vector<int32_t> places_;  // of each row of the batch in wanted_
+  std::vector<int32_t> rows_;    // of wanted_ that draw
+  std::vector<Drawing> drawing_;
 };
 
 }  // namespace strata

@@ -1,6 +1,7 @@
 #pragma once
 
 // Bodies of rows.h, once for all levels; included by isa_<level>_rows.cpp after its Vec.
+#include "kernels/exp_f64.inl.h"
 #include "kernels/math.inl.h"
 #include "kernels/row_loops.inl.h"
 #include "kernels/rows.h"
@@ -96,6 +97,7 @@ constexpr RowKernels kTable = {
     .relu = {plain<relu>, gated<relu>},
     .max_value = max_value,
     .sum_exp = sum_exp,
+    .sum_exp_f64 = sum_exp_f64,
     .softmax = softmax,
 };
 

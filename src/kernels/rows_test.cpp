@@ -202,6 +202,26 @@ TEST_P(Rows, SumExpOfAWholeVocabulary) {
   EXPECT_NEAR(kernels().sum_exp(x.data(), 10, 50'000), ref, (20 + 20) * kEps * ref);
 }
 
+// One element at a time the sum is the exponential itself.
+TEST_P(Rows, SumExpF64ToTheLastBits) {
+  const auto exp_of = [](float x, float shift, double factor) {
+    return std::exp((static_cast<double>(x) - static_cast<double>(shift)) * factor);
+  };
+  for (const float x : values(2'000, 14, 300)) {
+    const double want = exp_of(x, 300, 1.1);
+    EXPECT_NEAR(kernels().sum_exp_f64(&x, 300, 1.1, 1) / want, 1, 0x1p-47) << x;
+  }
+  const float none = -std::numeric_limits<float>::infinity();
+  EXPECT_LT(kernels().sum_exp_f64(&none, 3, 1, 1), 1e-300);
+  for (const int64_t n : kSizes) {
+    const std::vector<float> x = values(n, 15, 20);
+    double ref = 0;
+    for (const float v : x) ref += exp_of(v, 20, 0.5);
+    EXPECT_NEAR(kernels().sum_exp_f64(x.data(), 20, 0.5, n), ref, 0x1p-47 * ref) << n;
+  }
+  EXPECT_EQ(kernels().sum_exp_f64(nullptr, 0, 1, 0), 0);
+}
+
 // Operands that end or begin at a page that may not be touched.
 TEST_P(Rows, NothingPastTheOperandsIsTouched) {
   const RowKernels& k = kernels();
@@ -219,6 +239,7 @@ TEST_P(Rows, NothingPastTheOperandsIsTouched) {
       k.softmax(x.data(), n, y.data());
       EXPECT_EQ(k.max_value(x.data(), n), *std::max_element(x.data(), x.data() + n));
       EXPECT_GT(k.sum_exp(x.data(), 3, n), 0);
+      EXPECT_GT(k.sum_exp_f64(x.data(), 3, 1, n), 0);
       const Guarded head(values(2 * n, 23), side), turned(2 * n, side),
           angles(values(2 * n, 24), side);
       k.rope_halves(head.data(), x.data(), w.data(), n, turned.data());
