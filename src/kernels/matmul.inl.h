@@ -48,6 +48,8 @@ template <typename F, int kTokens>
 STRATA_SIMD void accumulate_256(Strips w, int64_t in, const ActivationBlock* x, int64_t x_stride,
                                 Floats (&y)[kTokens]) {
   for (int64_t k = 0; k < in; k += 256, x += 8, w = w + (F::kHeaderBytes + 8 * F::kCodeBytes)) {
+    Integers<F::kSixBits> integers;
+    load_integers(w + F::kScaleBytes, integers);
     Floats sums[kTokens];
     STRATA_UNROLL
     for (int t = 0; t < kTokens; ++t) sums[t] = f_zero();
@@ -56,7 +58,7 @@ STRATA_SIMD void accumulate_256(Strips w, int64_t in, const ActivationBlock* x, 
       prefetch_ahead(planes);
       Bytes codes[8];
       load_codes<F>(planes, codes);
-      const GroupScales<F> scales = load_scales<F>(w, b);
+      const GroupScales<F> scales = group_scales<F>(integers, b);
       Words biased{};
       if constexpr (F::kBias != 0) biased = biased_scales<F>(scales);
       STRATA_UNROLL
@@ -75,7 +77,7 @@ STRATA_SIMD void accumulate_256(Strips w, int64_t in, const ActivationBlock* x, 
       for (int t = 0; t < kTokens; ++t) sums[t] = f_zero();
       for (int b = 0; b < 8; ++b) {
         if constexpr (F::kPer16) {
-          const Words offsets = load_pair_offsets<F>(w, b);
+          const Words offsets = pair_offsets(integers, b);
           STRATA_UNROLL
           for (int t = 0; t < kTokens; ++t) {
             const ActivationBlock& block = x[t * x_stride + b];
@@ -83,7 +85,7 @@ STRATA_SIMD void accumulate_256(Strips w, int64_t in, const ActivationBlock* x, 
             sums[t] = f_fma(f_from_int(sum), f_broadcast(&block.scale), sums[t]);
           }
         } else {
-          const Floats offsets = f_load_u8(w + (F::kOffsetBytes + 8 * b));
+          const Floats offsets = group_offsets(integers, b);
           STRATA_UNROLL
           for (int t = 0; t < kTokens; ++t)
             sums[t] = f_fma(offsets, f_broadcast(&x[t * x_stride + b].scaled_sum), sums[t]);

@@ -87,7 +87,7 @@ struct Format {
   static constexpr int kCodeBytes = code_bytes(kShape.codes);
   static constexpr int kMBytes = 16;                          // where m lies
   static constexpr int kScaleBytes = kShape.has_m ? 32 : 16;  // where the integer scales lie
-  static constexpr int kOffsetBytes = kScaleBytes + 8 * kShape.scale_groups;
+  static constexpr bool kSixBits = kShape.integer_bits == 6;
   static constexpr bool kPer16 = kShape.scale_groups == 16;
 };
 
@@ -204,6 +204,34 @@ STRATA_SIMD Ints dot_scaled(const Bytes* codes, const int8_t* x, Words factors) 
   return sum;
 }
 
+// The integers of a block, as the groups of 32 columns take them. Bytes stay where they are.
+template <bool kSixBits>
+struct Integers {
+  Strips bytes;
+};
+// Those of six bits are unpacked once for the block: each in both halves of its row's lane.
+template <>
+struct Integers<true> {
+  Words of[16];
+};
+
+STRATA_SIMD void load_integers(Strips p, Integers<false>& integers) { integers.bytes = p; }
+STRATA_SIMD void load_integers(Strips p, Integers<true>& integers) {
+  const Bytes low[2] = {b_load(p), b_load(p + 32)};
+  const Bytes high = b_load(p + 64);
+  const Bytes fours[4] = {b_or(b_take<0, 15>(low[0]), move_bits<0, 4, 3>(high)),
+                          b_or(b_take<0, 15>(low[1]), move_bits<2, 4, 3>(high)),
+                          b_or(b_take<4, 15>(low[0]), move_bits<4, 4, 3>(high)),
+                          b_or(b_take<4, 15>(low[1]), move_bits<6, 4, 3>(high))};
+  STRATA_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    integers.of[4 * j] = w_spread_byte<0>(fours[j]);
+    integers.of[4 * j + 1] = w_spread_byte<1>(fours[j]);
+    integers.of[4 * j + 2] = w_spread_byte<2>(fours[j]);
+    integers.of[4 * j + 3] = w_spread_byte<3>(fours[j]);
+  }
+}
+
 // The integer scales of 32 columns: one for all, or one for each half.
 template <typename F>
 struct GroupScales {
@@ -212,20 +240,21 @@ struct GroupScales {
 };
 
 template <typename F>
-STRATA_SIMD GroupScales<F> load_scales(Strips block, int b) {
-  const Strips p = block + F::kScaleBytes;
+STRATA_SIMD GroupScales<F> group_scales(const Integers<F::kSixBits>& integers, int b) {
   GroupScales<F> s;
-  if constexpr (F::kPer16) {
-    if constexpr (F::kShape.codes == Codes::u2) {
-      s.first = w_and(w_spread_u8(p + 16 * b), w_set(15));
-      s.second = w_and(w_spread_u8(p + 16 * b + 8), w_set(15));
-    } else {
-      s.first = w_spread_s8(p + 16 * b);
-      s.second = w_spread_s8(p + 16 * b + 8);
-    }
-  } else {
-    s.first = F::kTraits.lookup ? w_spread_s8(p + 8 * b) : w_spread_u8(p + 8 * b);
-    s.second = s.first;
+  if constexpr (F::kSixBits && F::kPer16) {  // Q3_K
+    s.first = w_add(integers.of[2 * b], w_set(-32));
+    s.second = w_add(integers.of[2 * b + 1], w_set(-32));
+  } else if constexpr (F::kSixBits) {  // Q4_K, Q5_K
+    s.first = s.second = integers.of[b];
+  } else if constexpr (F::kShape.codes == Codes::u2) {
+    s.first = w_and(w_spread_u8(integers.bytes + 16 * b), w_set(15));
+    s.second = w_and(w_spread_u8(integers.bytes + 16 * b + 8), w_set(15));
+  } else if constexpr (F::kPer16) {  // Q6_K
+    s.first = w_spread_s8(integers.bytes + 16 * b);
+    s.second = w_spread_s8(integers.bytes + 16 * b + 8);
+  } else {  // IQ4_XS
+    s.first = s.second = w_spread_s8(integers.bytes + 8 * b);
   }
   s.pair = w_low_of_pairs(s.first, s.second);
   return s;
@@ -241,10 +270,13 @@ STRATA_SIMD Words biased_scales(const GroupScales<F>& scales) {
 }
 
 // Q2_K's offsets of 32 columns: one for each half, as GroupScales::pair.
-template <typename F>
-STRATA_SIMD Words load_pair_offsets(Strips block, int b) {
-  const Strips p = block + (F::kScaleBytes + 16 * b);
+STRATA_SIMD Words pair_offsets(const Integers<false>& integers, int b) {
+  const Strips p = integers.bytes + 16 * b;
   return w_shift_right<4>(w_low_of_pairs(w_spread_u8(p), w_spread_u8(p + 8)));
+}
+// Q4_K's and Q5_K's of 32 columns.
+STRATA_SIMD Floats group_offsets(const Integers<true>& integers, int b) {
+  return f_from_int(i_high_of_pairs(integers.of[8 + b]));
 }
 
 // ---- storing ----

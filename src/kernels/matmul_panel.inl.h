@@ -72,6 +72,7 @@ struct Panel {
 template <typename F>
 void unpack_vector(Strips w, int count, int v, Panel<F>& panel) {
   constexpr int kUnit = F::kUnit;
+  [[maybe_unused]] Integers<F::kSixBits> integers;  // of the block
   for (int b = 0; b < count; ++b) {
     PanelGroup<F>& group = panel.groups[b];
     const int in_block = b % kUnit;
@@ -85,14 +86,15 @@ void unpack_vector(Strips w, int count, int v, Panel<F>& panel) {
       group.d.of[v] = f_load_f16(w);
       if constexpr (F::kShape.has_m) group.m.of[v] = f_load_f16(w + F::kMBytes);
     } else {
-      const GroupScales<F> scales = load_scales<F>(w, in_block);
+      if (in_block == 0) load_integers(w + F::kScaleBytes, integers);
+      const GroupScales<F> scales = group_scales<F>(integers, in_block);
       group.first.of[v] = scales.first;
       if constexpr (F::kPer16) group.second.of[v] = scales.second;
       if constexpr (F::kBias != 0) group.biased.of[v] = biased_scales<F>(scales);
       if constexpr (F::kShape.has_m && F::kPer16)
-        group.pair_offsets.of[v] = load_pair_offsets<F>(w, in_block);
+        group.pair_offsets.of[v] = pair_offsets(integers, in_block);
       if constexpr (F::kShape.has_m && !F::kPer16)
-        group.offsets.of[v] = f_load_u8(w + (F::kOffsetBytes + 8 * in_block));
+        group.offsets.of[v] = group_offsets(integers, in_block);
       if (in_block == 0) panel.blocks[b / kUnit].d[v] = f_load_f16(w);
       if constexpr (F::kShape.has_m)
         if (in_block == 0) panel.blocks[b / kUnit].dmin[v] = f_load_f16(w + F::kMBytes);

@@ -117,13 +117,15 @@ void write_low4(const uint32_t codes[8], std::byte* planes) {
   for (int p = 0; p < 4; ++p)
     set_plane_word(planes, p, (codes[p] & kLow4) | (codes[p + 4] & kLow4) << 4);
 }
+// Bits `shift`, `shift` + 1 of four words, side by side.
+uint32_t gather_pairs(const uint32_t words[4], int shift) {
+  uint32_t pairs = 0;
+  for (int j = 0; j < 4; ++j) pairs |= (words[j] >> shift & kLow2) << (2 * j);
+  return pairs;
+}
 // Bits `shift`, `shift` + 1 of the codes to two planes.
 void write_pairs(const uint32_t codes[8], int shift, std::byte* planes) {
-  for (int p = 0; p < 2; ++p) {
-    uint32_t word = 0;
-    for (int j = 0; j < 4; ++j) word |= (codes[4 * p + j] >> shift & kLow2) << (2 * j);
-    set_plane_word(planes, p, word);
-  }
+  for (int p = 0; p < 2; ++p) set_plane_word(planes, p, gather_pairs(codes + 4 * p, shift));
 }
 void write_bit(const uint32_t codes[8], int shift, std::byte* plane) {
   uint32_t word = 0;
@@ -187,8 +189,7 @@ uint32_t read_plane_codes(Codes kind, const std::byte* planes, int g) {
 struct Header {
   uint16_t d = 0;
   uint16_t m = 0;
-  uint8_t scales[16] = {};
-  uint8_t offsets[8] = {};
+  uint8_t integers[16] = {};  // scales, then offsets
 };
 
 template <typename Block>
@@ -227,8 +228,8 @@ Header k4_header(const Block& block) {
   header.m = block.dmin;
   for (int g = 0; g < 8; ++g) {
     const ScaleOffset group = unpack_k4_scale(block.scales, g);
-    header.scales[g] = group.scale;
-    header.offsets[g] = group.offset;
+    header.integers[g] = group.scale;
+    header.integers[8 + g] = group.offset;
   }
   return header;
 }
@@ -237,25 +238,40 @@ Header read_header(const BlockQ5_K& block) { return k4_header(block); }
 Header read_header(const BlockQ2_K& block) {
   Header header = plain_header(block);
   header.m = block.dmin;
-  std::memcpy(header.scales, block.scales, 16);
+  std::memcpy(header.integers, block.scales, 16);
   return header;
 }
 Header read_header(const BlockQ3_K& block) {
   Header header = plain_header(block);
   for (int g = 0; g < 16; ++g)
-    header.scales[g] = static_cast<uint8_t>(unpack_q3_k_scale(block.scales, g));
+    header.integers[g] = static_cast<uint8_t>(unpack_q3_k_scale(block.scales, g) + 32);
   return header;
 }
 Header read_header(const BlockQ6_K& block) {
   Header header = plain_header(block);
-  std::memcpy(header.scales, block.scales, 16);
+  std::memcpy(header.integers, block.scales, 16);
   return header;
 }
 Header read_header(const BlockIq4Xs& block) {
   Header header = plain_header(block);
   for (int g = 0; g < 8; ++g)
-    header.scales[g] = static_cast<uint8_t>(unpack_iq4_xs_scale(block, g));
+    header.integers[g] = static_cast<uint8_t>(unpack_iq4_xs_scale(block, g));
   return header;
+}
+
+void write_six_bits(const uint8_t integers[16], std::byte* planes) {
+  uint32_t words[4];
+  std::memcpy(words, integers, 16);
+  for (int p = 0; p < 2; ++p)
+    set_plane_word(planes, p, (words[p] & kLow4) | (words[p + 2] & kLow4) << 4);
+  set_plane_word(planes, 2, gather_pairs(words, 4));
+}
+void read_six_bits(const std::byte* planes, uint8_t integers[16]) {
+  for (int j = 0; j < 4; ++j) {
+    const uint32_t low = plane_word(planes, j % 2) >> (4 * (j / 2)) & kLow4;
+    const uint32_t word = low | (plane_word(planes, 2) >> (2 * j) & kLow2) << 4;
+    std::memcpy(integers + 4 * j, &word, 4);
+  }
 }
 
 void write_header(const PackedShape& shape, const Header& header, int lane, std::byte* block) {
@@ -265,10 +281,8 @@ void write_header(const PackedShape& shape, const Header& header, int lane, std:
     std::memcpy(block + 2 * lane, &header.m, 2);
     block += 16;
   }
-  for (int g = 0; g < shape.scale_groups; ++g, block += 8)
-    block[lane] = std::byte{header.scales[g]};
-  for (int g = 0; g < shape.offset_groups; ++g, block += 8)
-    block[lane] = std::byte{header.offsets[g]};
+  if (shape.integer_bits == 6) return write_six_bits(header.integers, block + 4 * lane);
+  for (int g = 0; g < shape.scale_groups; ++g) block[8 * g + lane] = std::byte{header.integers[g]};
 }
 
 Header read_packed_header(const PackedShape& shape, const std::byte* block, int lane) {
@@ -279,10 +293,12 @@ Header read_packed_header(const PackedShape& shape, const std::byte* block, int 
     std::memcpy(&header.m, block + 2 * lane, 2);
     block += 16;
   }
-  for (int g = 0; g < shape.scale_groups; ++g, block += 8)
-    header.scales[g] = std::to_integer<uint8_t>(block[lane]);
-  for (int g = 0; g < shape.offset_groups; ++g, block += 8)
-    header.offsets[g] = std::to_integer<uint8_t>(block[lane]);
+  if (shape.integer_bits == 6) {
+    read_six_bits(block + 4 * lane, header.integers);
+  } else {
+    for (int g = 0; g < shape.scale_groups; ++g)
+      header.integers[g] = std::to_integer<uint8_t>(block[8 * g + lane]);
+  }
   return header;
 }
 
@@ -342,7 +358,7 @@ float to_float(int value) { return static_cast<float>(value); }
 
 // The value of column i of a block from its code, in the arithmetic of numeric/blocks.h.
 float decode_code(TensorType type, const Header& h, float d, float m, int i, int code) {
-  const auto signed_scale = [&](int g) { return static_cast<int8_t>(h.scales[g]); };
+  const auto signed_scale = [&](int g) { return static_cast<int8_t>(h.integers[g]); };
   switch (type) {
     case TensorType::q4_0:
     case TensorType::i4_g64:
@@ -364,15 +380,16 @@ float decode_code(TensorType type, const Header& h, float d, float m, int i, int
     case TensorType::iq4_xs:
       return (d * to_float(signed_scale(i / 32))) * to_float(kIq4Values[code]);
     case TensorType::q2_k:
-      return (d * to_float(h.scales[i / 16] & 15)) * to_float(code) -
-             m * to_float(h.scales[i / 16] >> 4);
+      return (d * to_float(h.integers[i / 16] & 15)) * to_float(code) -
+             m * to_float(h.integers[i / 16] >> 4);
     case TensorType::q3_k:
-      return (d * to_float(signed_scale(i / 16))) * to_float(code - 4);
+      return (d * to_float(h.integers[i / 16] - 32)) * to_float(code - 4);
     case TensorType::q6_k:
       return (d * to_float(signed_scale(i / 16))) * to_float(code - 32);
     case TensorType::q4_k:
     case TensorType::q5_k:
-      return (d * to_float(h.scales[i / 32])) * to_float(code) - m * to_float(h.offsets[i / 32]);
+      return (d * to_float(h.integers[i / 32])) * to_float(code) -
+             m * to_float(h.integers[8 + i / 32]);
     case TensorType::f32:
     case TensorType::f16:
     case TensorType::bf16:

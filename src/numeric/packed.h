@@ -15,21 +15,27 @@ namespace strata {
 // Quantised types: a strip is in / block_elements blocks, one after the other, each made of
 //   d        8 f16             the blocks' scales of rows 0..7
 //   m        8 f16             Q4_1, Q5_1, I4Z_*: offset m; Q2_K, Q4_K, Q5_K: dmin
-//   scales   n x 8 bytes       n groups of (row 0..7), the K formats' integers:
-//                              Q4_K, Q5_K: s[g], 8 groups     IQ4_XS: s[g] - 32, 8 groups
-//                              Q6_K: s[g], 16 groups          Q3_K: s[g] - 32, 16 groups
+//   scales   n x 8 bytes       n groups of (row 0..7), integers of bytes:
+//                              IQ4_XS: s[g] - 32, 8 groups    Q6_K: s[g], 16 groups
 //                              Q2_K: the file's byte, s[g] | o[g] << 4, 16 groups
-//   offsets  8 x 8 bytes       Q4_K, Q5_K: o[g]
+//   scales   96 bytes          16 integers of six bits, as planes (below):
+//                              Q3_K: s[0..15]                 Q4_K, Q5_K: s[0..7], o[0..7]
 //   codes    of 32 columns each, block_elements / 32 times
 // where the names are those of numeric/blocks.h and absent fields take no room. The codes of 8 rows
 // x 32 columns are planes of 32 bytes; byte 4 r + i belongs to row r and columns 4 g + i, g < 8:
-//   low four bits (u4, u5, u6): 4 planes; plane p holds g = p in the low nibble, g = p + 4 in the
-//   high fifth bit (u5):             1 plane;  bit g bits 4, 5 (u6):             2 planes; plane p
-//   holds g = 4 p + j in bits 2 j, 2 j + 1 low two bits (u2, u3):      2 planes, likewise third bit
-//   (u3):             1 plane;  bit g s8:                         8 planes; plane g
+//   low four bits (u4, u5, u6)  4 planes: plane p holds g = p in the low nibble, p + 4 in the high
+//   fifth bit (u5)              1 plane: bit g
+//   bits 4, 5 (u6)              2 planes: plane p holds g = 4 p + j in bits 2 j, 2 j + 1
+//   low two bits (u2, u3)       2 planes, likewise
+//   third bit (u3)              1 plane: bit g
+//   s8                          8 planes: plane g
 // Codes are the q[i] of blocks.h (for Q8_0 and I8_* two's complement). Everything is exact:
-// unpack_row gives the bits of decode_elements. Sizes against the file's: Q3_K 1.036, Q4_K 1.028,
-// Q5_K 1.023, IQ4_XS 1.015, all others equal.
+// unpack_row gives the bits of decode_elements. Sizes equal the file's; IQ4_XS takes 1.015 of it.
+//
+// Six-bit integers n[0..15] of 8 rows are 3 planes; byte 4 r + i belongs to row r and n[4 j + i],
+// j < 4:
+//   low four bits               2 planes: plane p holds j = p in the low nibble, p + 2 in the high
+//   bits 4, 5                   1 plane: j in bits 2 j, 2 j + 1
 inline constexpr int kStripRows = 8;
 
 enum class Codes : uint8_t { none, u2, u3, u4, u5, u6, s8 };
@@ -39,6 +45,7 @@ struct PackedShape {
   bool has_m = false;
   int scale_groups = 0;   // per block
   int offset_groups = 0;  // per block
+  int integer_bits = 8;   // of a scale or an offset: 8, or 6 where they are 16 in all
 };
 
 constexpr PackedShape packed_shape(TensorType type) {
@@ -61,11 +68,11 @@ constexpr PackedShape packed_shape(TensorType type) {
     case TensorType::q2_k:
       return {Codes::u2, true, 16, 0};
     case TensorType::q3_k:
-      return {Codes::u3, false, 16, 0};
+      return {Codes::u3, false, 16, 0, 6};
     case TensorType::q4_k:
-      return {Codes::u4, true, 8, 8};
+      return {Codes::u4, true, 8, 8, 6};
     case TensorType::q5_k:
-      return {Codes::u5, true, 8, 8};
+      return {Codes::u5, true, 8, 8, 6};
     case TensorType::q6_k:
       return {Codes::u6, false, 16, 0};
     case TensorType::iq4_xs:
@@ -106,7 +113,8 @@ constexpr int code_bytes(Codes codes) {
 
 // Bytes before the codes of a block.
 constexpr int packed_header_bytes(const PackedShape& shape) {
-  return 16 + (shape.has_m ? 16 : 0) + 8 * (shape.scale_groups + shape.offset_groups);
+  return 16 + (shape.has_m ? 16 : 0) +
+         shape.integer_bits * (shape.scale_groups + shape.offset_groups);
 }
 
 constexpr bool is_quantised(TensorType type) { return packed_shape(type).codes != Codes::none; }

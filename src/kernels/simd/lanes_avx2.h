@@ -49,9 +49,6 @@ STRATA_SIMD Floats f_load_f16(Strips s) { return _mm256_cvtph_ps(load_16_bytes(s
 STRATA_SIMD Floats f_load_bf16(Strips s) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_16_bytes(s)), 16));
 }
-STRATA_SIMD Floats f_load_u8(Strips s) {
-  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load_8_bytes(s)));
-}
 
 STRATA_SIMD Ints i_add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
 STRATA_SIMD Ints i_sub(Ints a, Ints b) { return _mm256_sub_epi32(a, b); }
@@ -75,6 +72,15 @@ STRATA_SIMD Words w_spread_s8(Strips s) {
   const __m256i wide = _mm256_cvtepi8_epi32(load_8_bytes(s));
   return _mm256_or_si256(_mm256_and_si256(wide, _mm256_set1_epi32(0xffff)),
                          _mm256_slli_epi32(wide, 16));
+}
+// Has vpshufb give byte `b` of each of four lanes twice, a zero above each.
+STRATA_SIMD __m128i byte_in_halves(int b) {
+  return _mm_add_epi16(_mm_setr_epi16(0, 0, 4, 4, 8, 8, 12, 12),
+                       _mm_set1_epi16(static_cast<int16_t>(b - 0x8000)));
+}
+template <int kByte>
+STRATA_SIMD Words w_spread_byte(Bytes v) {
+  return _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(byte_in_halves(kByte)));
 }
 STRATA_SIMD Words w_low_of_pairs(Words a, Words b) { return _mm256_blend_epi16(a, b, 0b10101010); }
 template <int kShift>

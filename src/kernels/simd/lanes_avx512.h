@@ -53,9 +53,6 @@ STRATA_SIMD Floats f_load_f16(Strips s) { return _mm512_cvtph_ps(load_16_bytes(s
 STRATA_SIMD Floats f_load_bf16(Strips s) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_16_bytes(s)), 16));
 }
-STRATA_SIMD Floats f_load_u8(Strips s) {
-  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load_8_bytes(s)));
-}
 
 STRATA_SIMD Ints i_zero() { return _mm512_setzero_si512(); }
 STRATA_SIMD Ints i_add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
@@ -79,6 +76,15 @@ STRATA_SIMD Words w_spread_s8(Strips s) {
   const __m512i wide = _mm512_cvtepi8_epi32(load_8_bytes(s));
   return _mm512_or_si512(_mm512_and_si512(wide, _mm512_set1_epi32(0xffff)),
                          _mm512_slli_epi32(wide, 16));
+}
+// Has vpshufb give byte `b` of each of four lanes twice, a zero above each.
+STRATA_SIMD __m128i byte_in_halves(int b) {
+  return _mm_add_epi16(_mm_setr_epi16(0, 0, 4, 4, 8, 8, 12, 12),
+                       _mm_set1_epi16(static_cast<int16_t>(b - 0x8000)));
+}
+template <int kByte>
+STRATA_SIMD Words w_spread_byte(Bytes v) {
+  return _mm512_shuffle_epi8(v, _mm512_broadcast_i32x4(byte_in_halves(kByte)));
 }
 STRATA_SIMD Words w_low_of_pairs(Words a, Words b) {
   return _mm512_mask_blend_epi16(0xaaaaaaaau, a, b);

@@ -111,9 +111,6 @@ STRATA_SIMD Floats f_load_f16(Strips s) {
 STRATA_SIMD Floats f_load_bf16(Strips s) {
   return f_of([&](int i) { return decode_bf16(load_u16(place<8>(s, i, 2))); });
 }
-STRATA_SIMD Floats f_load_u8(Strips s) {
-  return f_of([&](int i) { return static_cast<float>(std::to_integer<int>(*place<8>(s, i, 1))); });
-}
 
 STRATA_SIMD Ints i_add(Ints a, Ints b) {
   return i_of([&](int i) { return a.v[i] + b.v[i]; });
@@ -153,6 +150,11 @@ STRATA_SIMD Words w_spread_u8(Strips s) {
 STRATA_SIMD Words w_spread_s8(Strips s) {
   return w_of(
       [&](int i) { return static_cast<int8_t>(std::to_integer<int>(*place<8>(s, i / 2, 1))); });
+}
+// Byte kByte of each lane in both halves of its lane.
+template <int kByte>
+STRATA_SIMD Words w_spread_byte(Bytes v) {
+  return w_of([&](int i) { return v.v[i / 2 * 4 + kByte]; });
 }
 // The first number of each pair from a, the second from b.
 STRATA_SIMD Words w_low_of_pairs(Words a, Words b) {
