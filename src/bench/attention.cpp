@@ -42,8 +42,8 @@ Tensor last_rows(const Tensor& t, int64_t rows) {
 class Cache {
  public:
   Cache(const AttentionCase& c, int64_t layers)
-      : pages_(static_cast<size_t>((c.context + kPageTokens - 1) / kPageTokens)),
-        page_bytes_(c.kv_heads * head_page_bytes(c.kv_type, c.head_size)),
+      : pages_(static_cast<size_t>((c.context + c.page_tokens - 1) / c.page_tokens)),
+        page_bytes_(c.kv_heads * head_page_bytes(c.kv_type, {c.head_size, c.page_tokens})),
         memory_(static_cast<size_t>(layers * layer_bytes()), HugePages::advise) {
     std::iota(pages_.begin(), pages_.end(), 0);
   }
@@ -87,6 +87,7 @@ Measurement measure_attention(const AttentionCase& c, const OpContext& context, 
     const PagedRows sequence{0, rows, c.context - rows, cache.pages()};
     PagedAttention a;
     a.type = c.kv_type;
+    a.page_tokens = c.page_tokens;
     a.base = cache.layer(layer);
     a.page_stride = cache.page_bytes();
     a.heads = c.heads;
@@ -118,6 +119,7 @@ Measurement measure_attention(const AttentionCase& c, const OpContext& context, 
   m.params = {{"heads", c.heads},         {"kv_heads", c.kv_heads},
               {"head_size", c.head_size}, {"context", c.context},
               {"queries", c.queries},     {"kv_type", kv_type_name(c.kv_type)}};
+  if (c.page_tokens != kDefaultPageTokens) m.params["page_size"] = c.page_tokens;
   m.unit = "GFLOP/s";
   for (int r = -1; r < repeats; ++r) {  // the first warms up
     if (check) check();
@@ -127,9 +129,7 @@ Measurement measure_attention(const AttentionCase& c, const OpContext& context, 
     if (r >= 0) m.values.push_back(1e-9 * operations / seconds);
   }
   m.work.add_product(TensorType::f32, operations);
-  m.work.read_bytes =
-      static_cast<double>(c.context * c.kv_heads * head_page_bytes(c.kv_type, c.head_size)) /
-      kPageTokens;
+  m.work.read_bytes = static_cast<double>(c.context * cache.page_bytes()) / c.page_tokens;
   m.units = 1e-9 * operations;
   return m;
 }

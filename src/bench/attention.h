@@ -17,6 +17,7 @@ struct AttentionCase {
   int64_t context = 4096;  // T: keys the last query sees
   int64_t queries = 4096;  // the last ones of the context: T for a prompt, 1 for a decode step
   KvType kv_type = KvType::f32;
+  int page_tokens = kDefaultPageTokens;
 };
 
 // Throws Error{invalid_argument} for heads that are no multiple of the KV heads, or for more

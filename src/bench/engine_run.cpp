@@ -85,6 +85,8 @@ Measurement measurement(const Engine& engine, const char* what, OrderedJson para
   m.params["kv_type"] = kv_type_name(engine.options().kv_type);
   if (engine.options().activations != Activations::int8)
     m.params["activations"] = activations_name(engine.options().activations);
+  if (engine.options().page_tokens != kDefaultPageTokens)
+    m.params["page_size"] = engine.options().page_tokens;
   m.unit = "tokens/s";
   return m;
 }
@@ -115,6 +117,7 @@ std::unique_ptr<Engine> load_for_bench(const std::string& model, const EngineRun
   EngineOptions engine;
   engine.threads = options.threads;
   engine.kv_type = options.kv_type;
+  engine.page_tokens = options.page_tokens;
   engine.activations = options.activations;
   engine.strict = options.strict;
   engine.context = tokens;

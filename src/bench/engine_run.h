@@ -17,6 +17,7 @@ namespace strata {
 struct EngineRunOptions {
   int threads = 0;
   KvType kv_type = KvType::f16;
+  int page_tokens = kDefaultPageTokens;
   Activations activations = Activations::int8;
   bool strict = false;
   int repeats = 5;                            // after one run that warms up

@@ -11,7 +11,6 @@
 #include "bench/timing.h"
 #include "bench/work.h"
 #include "engine/serve_exec.h"
-#include "kernels/attention.h"
 #include "model/transformer.h"
 
 namespace strata {
@@ -71,12 +70,13 @@ class Runner {
     ServeExecOptions exec;
     exec.threads = options.threads;
     exec.kv_type = options.kv_type;
+    exec.page_tokens = options.page_tokens;
     exec.kv_policy = policy;
     exec.activations = options.activations;
     exec.context = tokens;
     exec.max_sequences = 1;
     exec.step_rows = kStepRows;
-    const KvShape shape = kv_shape(model, options.kv_type, policy);
+    const KvShape shape = kv_shape(model, options.kv_type, policy, options.page_tokens);
     for (size_t g = 0; g < shape.groups.size(); ++g)
       exec.kv_memory +=
           static_cast<uint64_t>(shape.most_pages(g, tokens, kStepRows) * shape.page_bytes(g));
@@ -108,7 +108,7 @@ class Runner {
 int64_t formula_bytes(const Model& model, KvType type, const KvPolicy& policy, int64_t length) {
   const KvShape shape = kv_shape(model, type, policy);
   const int64_t token =
-      is_quantized(type) ? shape.kv_heads * head_page_bytes(type, shape.head_size) / kPageTokens
+      is_quantized(type) ? shape.layer_page_bytes() / shape.page_tokens
                          : int64_t{2} * shape.kv_heads * shape.head_size * kv_type_bits(type) / 8;
   int64_t bytes = 0;
   for (const KvShape::Group& g : shape.groups)

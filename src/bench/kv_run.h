@@ -18,6 +18,7 @@ namespace strata {
 struct KvRunOptions {
   int threads = 0;
   KvType kv_type = KvType::f16;
+  int page_tokens = kDefaultPageTokens;
   Activations activations = Activations::int8;
   int repeats = 5;
   std::function<void()> check = {};  // called often; may throw to stop

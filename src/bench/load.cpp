@@ -73,6 +73,7 @@ Measurement seconds_measurement(const char* what, const std::string& model, doub
   m.what = what;
   m.model = resolve_model_path(model).stem().string();
   m.params["kv_type"] = kv_type_name(options.kv_type);
+  if (options.page_tokens != kDefaultPageTokens) m.params["page_size"] = options.page_tokens;
   m.unit = "s";
   m.work.read_bytes = read_bytes;
   return m;
@@ -130,7 +131,9 @@ Measurement measure_cold_start(const std::filesystem::path& program, const std::
                                    "--threads",
                                    std::to_string(options.threads),
                                    "--kv-type",
-                                   std::string(kv_type_name(options.kv_type))};
+                                   std::string(kv_type_name(options.kv_type)),
+                                   "--page-size",
+                                   std::to_string(options.page_tokens)};
   if (options.activations != Activations::int8) {
     argv.emplace_back("--activations");
     argv.emplace_back(activations_name(options.activations));

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/serve_exec.h"
-#include "kernels/attention.h"
 
 namespace strata {
 namespace {
@@ -54,8 +53,7 @@ Work model_pass(const Model& model, int64_t rows, int64_t logit_rows) {
 
 double kv_read_bytes(const Model& model, KvType type, int64_t position, const KvPolicy& policy) {
   const KvShape shape = kv_shape(model, type, policy);
-  const double token_bytes =
-      static_cast<double>(shape.kv_heads * head_page_bytes(type, shape.head_size)) / kPageTokens;
+  const double token_bytes = static_cast<double>(shape.layer_page_bytes()) / shape.page_tokens;
   double bytes = 0;
   for (const KvShape::Group& g : shape.groups) {
     const int64_t seen = g.window > 0 ? std::min(position + 1, g.window + g.sinks) : position + 1;

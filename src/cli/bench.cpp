@@ -49,6 +49,7 @@ EngineRunOptions run_options(const BenchFlags& flags, const Bench& bench) {
   options.threads = bench.threads();
   const EngineOptions engine = engine_options(flags.engine);
   options.kv_type = engine.kv_type;
+  options.page_tokens = engine.page_tokens;
   options.activations = engine.activations;
   options.strict = flags.engine.strict;
   options.repeats = flags.repeats;
@@ -160,7 +161,9 @@ int attention_comparison(const BenchFlags& flags) {
 int attention_command(const BenchFlags& flags) {
   if (flags.standard) return attention_comparison(flags);
   AttentionCase prompt = flags.attention;
-  prompt.kv_type = engine_options(flags.engine).kv_type;
+  const EngineOptions engine = engine_options(flags.engine);
+  prompt.kv_type = engine.kv_type;
+  prompt.page_tokens = engine.page_tokens;
   prompt.queries = prompt.context;
   AttentionCase decode = prompt;
   decode.queries = 1;
@@ -246,14 +249,6 @@ int train_command(const BenchFlags& flags) {
 }
 
 // ---- options ----
-
-void add_kv_type(CLI::App& command, BenchFlags& flags) {
-  command
-      .add_option("--kv-type", flags.engine.kv_type,
-                  "number format of the KV cache: f16, bf16, f32, q8 or q4")
-      ->check(CLI::IsMember(kv_type_names()))
-      ->capture_default_str();
-}
 
 using Command = int (*)(const BenchFlags&);
 
@@ -381,7 +376,7 @@ void add_bench(CLI::App& app, Run& run) {
                     ->capture_default_str();
                 flags.engine.kv_type = "f32";
                 add_threads(command, flags);
-                add_kv_type(command, flags);
+                add_kv_flags(command, flags.engine);
                 add_repeats(command, flags);
               });
   add_subject(bench, run, "train", "whole training steps on random tokens",

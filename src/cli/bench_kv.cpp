@@ -47,6 +47,7 @@ KvReport measure(const Model& model, const KvFlags& flags, const Bench& bench) {
   KvRunOptions options;
   options.threads = bench.threads();
   options.kv_type = engine.kv_type;
+  options.page_tokens = engine.page_tokens;
   options.activations = engine.activations;
   options.repeats = flags.repeats;
   options.check = stop_if_interrupted;

@@ -69,7 +69,8 @@ int Bench::report(const std::string& model_hash, const std::vector<Measurement>&
   report.threads = threads_;
   report.limits = limits;
   const EngineOptions engine = engine_options(flags_.engine);
-  report.config_hash = config_hash(this_run(model_hash, engine.kv_type, engine.activations));
+  report.config_hash =
+      config_hash(this_run(model_hash, engine.kv_type, engine.activations, engine.page_tokens));
   for (const Measurement& m : measurements) report.results.push_back(finish(m, limits));
   const std::string text = finish_report ? finish_report(report) : "";
   if (!flags_.png.empty()) report_png(report, flags_.png);

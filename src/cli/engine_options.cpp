@@ -16,11 +16,7 @@ namespace strata::cli {
 void add_exec_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option("--threads", flags.threads, "threads; 0: every usable core")
       ->check(CLI::Range(0, 1024));
-  command
-      .add_option("--kv-type", flags.kv_type,
-                  "number format of the KV cache: f16, bf16, f32, q8 or q4")
-      ->check(CLI::IsMember(kv_type_names()))
-      ->capture_default_str();
+  add_kv_flags(command, flags);
   command
       .add_option("--activations", flags.activations,
                   "what quantised weights multiply: int8, or int8x2: nearly exact activations, at "
@@ -28,6 +24,19 @@ void add_exec_flags(CLI::App& command, EngineFlags& flags) {
       ->check(CLI::IsMember({"int8", "int8x2"}))
       ->capture_default_str();
   command.add_flag("--strict", flags.strict, "unknown keys in the model's metadata are errors");
+}
+
+void add_kv_flags(CLI::App& command, EngineFlags& flags) {
+  command
+      .add_option("--kv-type", flags.kv_type,
+                  "number format of the KV cache: f16, bf16, f32, q8 or q4")
+      ->check(CLI::IsMember(kv_type_names()))
+      ->capture_default_str();
+  command
+      .add_option("--page-size", flags.page_tokens,
+                  "tokens of a page of the KV cache: 8, 16, 32 or 64; answers do not depend on it")
+      ->check(CLI::IsMember(std::vector<int>(std::begin(kPageSizes), std::end(kPageSizes))))
+      ->capture_default_str();
 }
 
 void add_engine_flags(CLI::App& command, EngineFlags& flags) {
@@ -63,6 +72,7 @@ EngineOptions engine_options(const EngineFlags& flags) {
   options.context = flags.context;
   if (!flags.kv_memory.empty()) options.kv_memory = parse_size(flags.kv_memory, "--kv-memory");
   options.kv_type = *kv_type_of(flags.kv_type);
+  options.page_tokens = flags.page_tokens;
   options.kv_policy = parse_kv_policy(flags.kv_policy, "--kv-policy");
   options.activations = flags.activations == "int8x2" ? Activations::int8x2 : Activations::int8;
   if (!flags.chat_template_file.empty())

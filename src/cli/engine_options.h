@@ -15,14 +15,18 @@ struct EngineFlags {
   int64_t context = 0;
   std::string kv_memory;
   std::string kv_type = "f16";
+  int page_tokens = kDefaultPageTokens;
   std::string kv_policy = "full";
   std::string activations = "int8";
   std::string chat_template_file;
   bool strict = false;
 };
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
-// --threads, --kv-type, --activations and --strict, which commands without an engine take too.
+// --threads, --kv-type, --page-size, --activations and --strict, which commands without an engine
+// take too.
 void add_exec_flags(CLI::App& command, EngineFlags& flags);
+// --kv-type and --page-size.
+void add_kv_flags(CLI::App& command, EngineFlags& flags);
 void add_kv_policy_flag(CLI::App& command, EngineFlags& flags);
 // What --kv-type takes.
 std::vector<std::string> kv_type_names();

@@ -63,6 +63,7 @@ int perplexity_command(const EvalFlags& flags) {
   options.threads = flags.engine.threads;
   const EngineOptions engine = engine_options(flags.engine);
   options.kv_type = engine.kv_type;
+  options.page_tokens = engine.page_tokens;
   options.activations = engine.activations;
   options.context = flags.context;
   ServeExec exec(*model, options);
@@ -85,7 +86,8 @@ int perplexity_command(const EvalFlags& flags) {
     out["isa"] = isa_level_name(exec.isa());
     out["kv_type"] = flags.engine.kv_type;
     out["activations"] = flags.engine.activations;
-    out["config_hash"] = config_hash(this_run(model->hash, options.kv_type, options.activations));
+    out["config_hash"] = config_hash(
+        this_run(model->hash, options.kv_type, options.activations, options.page_tokens));
     print_json(to_json_text(out));
   } else {
     fmt::print(
@@ -123,6 +125,7 @@ int streaming_command(const EvalFlags& flags) {
   ServeExecOptions options;
   options.threads = engine.threads;
   options.kv_type = engine.kv_type;
+  options.page_tokens = engine.page_tokens;
   options.kv_policy = engine.kv_policy;
   options.activations = engine.activations;
   options.kv_memory = engine.kv_memory;
@@ -142,7 +145,8 @@ int streaming_command(const EvalFlags& flags) {
     out["kv_policy"] = kv_policy_name(options.kv_policy);
     out["kv_type"] = flags.engine.kv_type;
     out["isa"] = isa_level_name(exec.isa());
-    out["config_hash"] = config_hash(this_run(model->hash, options.kv_type, options.activations));
+    out["config_hash"] = config_hash(
+        this_run(model->hash, options.kv_type, options.activations, options.page_tokens));
     out["segments"] = OrderedJson::array();
     for (const StreamingSegment& s : segments) out["segments"].push_back(json_of(s));
     print_json(to_json_text(out));

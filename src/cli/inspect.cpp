@@ -150,10 +150,10 @@ int inspect_command(const InspectFlags& flags) {
   options.context = flags.context;
   // Padding and scales included, as the engine's pages have them.
   if (found.model) {
-    const int head_size = found.model->config.head_size;
+    const PageShape page{found.model->config.head_size};  // of any size: the share is the same
     options.kv_bytes_per_value =
-        static_cast<double>(head_page_bytes(*kv_type_of(flags.kv_type), head_size)) /
-        (2.0 * kPageTokens * head_size);
+        static_cast<double>(head_page_bytes(*kv_type_of(flags.kv_type), page)) /
+        (2.0 * page.tokens * page.head_size);
   }
   if (flags.global.json)
     print_as_json(found, options);

@@ -21,7 +21,8 @@ struct VerifyFlags {
 };
 
 std::string hash_of(const DeterminismReport& report, const EngineOptions& engine) {
-  return config_hash(this_run(report.model_hash, report.kv_type, engine.activations));
+  return config_hash(
+      this_run(report.model_hash, report.kv_type, engine.activations, engine.page_tokens));
 }
 
 std::string json_of(const DeterminismReport& report, const std::string& hash) {

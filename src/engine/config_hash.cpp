@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <string>
 #include <utility>
 
 #include "base/build_id.h"
@@ -9,13 +10,15 @@
 
 namespace strata {
 
-RunConfig this_run(std::string model_hash, KvType kv_type, Activations activations) {
+RunConfig this_run(std::string model_hash, KvType kv_type, Activations activations,
+                   int page_tokens) {
   RunConfig config;
   config.build_id = build_id();
   config.isa = isa_level();
   config.model_hash = std::move(model_hash);
   config.kv_type = kv_type;
   if (activations != Activations::int8) config.flags["activations"] = activations_name(activations);
+  if (page_tokens != kDefaultPageTokens) config.flags["page-size"] = std::to_string(page_tokens);
   return config;
 }
 

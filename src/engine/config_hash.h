@@ -23,7 +23,8 @@ struct RunConfig {
 
 // What this process runs with, no other flag set.
 RunConfig this_run(std::string model_hash, KvType kv_type,
-                   Activations activations = Activations::int8);
+                   Activations activations = Activations::int8,
+                   int page_tokens = kDefaultPageTokens);
 
 // 64 hexadecimal digits: sha256 of a text with one `key=value` a line.
 std::string config_hash(const RunConfig& config);

@@ -44,12 +44,14 @@ TEST(ConfigHash, EveryPartCounts) {
   EXPECT_NE(config_hash(c), same);
 }
 
-TEST(ConfigHash, ThisRunKnowsItsBinaryAndItsActivations) {
+TEST(ConfigHash, ThisRunKnowsItsBinaryItsActivationsAndItsPages) {
   const RunConfig usual = this_run("abcd", KvType::f16);
   EXPECT_FALSE(usual.build_id.empty());
   EXPECT_EQ(usual.isa, isa_level());
   EXPECT_TRUE(usual.flags.empty());
   EXPECT_NE(config_hash(this_run("abcd", KvType::f16, Activations::int8x2)), config_hash(usual));
+  EXPECT_EQ(this_run("abcd", KvType::f16, Activations::int8, 32).flags,
+            (std::map<std::string, std::string>{{"page-size", "32"}}));
 }
 
 // A value cannot pass for another flag.

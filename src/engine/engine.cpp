@@ -38,6 +38,7 @@ class LoadedEngine final : public Engine {
     ServeExecOptions exec;
     exec.threads = options_.threads;
     exec.kv_type = options_.kv_type;
+    exec.page_tokens = options_.page_tokens;
     exec.kv_policy = options_.kv_policy;
     exec.activations = options_.activations;
     exec.kv_memory = budget.kv_bytes;
@@ -152,15 +153,17 @@ class LoadedEngine final : public Engine {
            "and --prefix-cache off have none)");
   }
 
-  // What bits of keys and values depend on.
+  // What bits of keys and values, and their places in pages, depend on.
   OrderedJson made_by() const {
     OrderedJson out;
     out["model"] = model_->hash;
     out["isa"] = isa_level_name(isa_level());
     out["kv_type"] = kv_type_name(options_.kv_type);
+    out["page_size"] = options_.page_tokens;
     out["kv_policy"] = kv_policy_name(options_.kv_policy);
     out["activations"] = activations_name(options_.activations);
-    const KvShape shape = kv_shape(*model_, options_.kv_type, options_.kv_policy);
+    const KvShape shape =
+        kv_shape(*model_, options_.kv_type, options_.kv_policy, options_.page_tokens);
     for (size_t g = 0; g < shape.groups.size(); ++g)
       out["page_bytes"].push_back(shape.page_bytes(g));
     return out;

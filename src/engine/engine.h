@@ -24,6 +24,7 @@ struct EngineOptions {
   int64_t context = 0;     // 0: the model's, the most without sinks; clamped to the KV pool
   uint64_t kv_memory = 0;  // bytes; 0: a quarter of free memory, at most 4 GiB
   KvType kv_type = KvType::f16;
+  int page_tokens = kDefaultPageTokens;  // of the KV cache: one of kPageSizes
   KvPolicy kv_policy = {};
   Activations activations = Activations::int8;
   int max_running = 64;    // sequences in the batch

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "engine/letter_tokenizer_for_test.h"
 #include "engine/random_model_for_test.h"
 #include "model/transformer.h"
@@ -110,6 +111,7 @@ struct Setting {
   int64_t swap_bytes = 0;
   Preemption preemption = Preemption::cheaper;
   KvType kv_type = KvType::f16;
+  int page_tokens = kDefaultPageTokens;
 };
 
 // One engine over a random model.
@@ -123,8 +125,9 @@ class TestEngine {
     exec.step_rows = s.batch_tokens;
     exec.kv_memory = 64 << 20;
     exec.kv_type = s.kv_type;
+    exec.page_tokens = s.page_tokens;
     if (s.pages > 0) {
-      const KvShape shape = kv_shape(model, s.kv_type);
+      const KvShape shape = kv_shape(model, s.kv_type, {}, s.page_tokens);
       uint64_t page = 0;
       for (size_t g = 0; g < shape.groups.size(); ++g)
         page += static_cast<uint64_t>(shape.page_bytes(g));
@@ -289,7 +292,7 @@ TEST(EngineLoop, AnswersDoNotDependOnWhatElseHappens) {
   }
 }
 
-// Raw bytes are swapped, whatever they mean: every KV type, windows and sinks.
+// Raw bytes are swapped, whatever they mean: every KV type and page size, windows and sinks.
 TEST(EngineLoop, PreemptedBySwapRecomputedOrNeverTheAnswerIsTheSame) {
   const auto model = random_model(models()[1]);
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::q8, KvType::q4}) {
@@ -317,6 +320,43 @@ TEST(EngineLoop, PreemptedBySwapRecomputedOrNeverTheAnswerIsTheSame) {
     setting.swap_bytes = 1 << 30;
     setting.preemption = Preemption::swap;
     EXPECT_TRUE(answers(setting) == never) << "swapped, type " << static_cast<int>(type);
+    // Pages of 64 are too large for these answers to run short of them.
+    setting.prefix_cache = true;
+    for (const auto& [page_tokens, pages] : {std::pair{8, 36}, {32, 9}}) {
+      setting.page_tokens = page_tokens;
+      setting.pages = pages;
+      EXPECT_TRUE(answers(setting) == never)
+          << "swapped, type " << static_cast<int>(type) << ", pages of " << page_tokens;
+    }
+  }
+}
+
+TEST(EngineLoop, AnswersDoNotDependOnTheSizeOfPages) {
+  for (const RandomModelOptions& options : models()) {
+    const auto model = random_model(options);
+    TestEngine usual(*model, {});
+    const std::vector<Answer> want = run_all(usual);
+    for (const int page_tokens : {8, 32, 64}) {
+      TestEngine engine(*model, {.prefix_cache = true, .page_tokens = page_tokens});
+      for (int round = 0; round < 2; ++round)
+        EXPECT_TRUE(run_all(engine) == want) << "pages of " << page_tokens << ", round " << round;
+      EXPECT_GT(engine.loop().stats().pages_cached, 0);
+    }
+  }
+}
+
+TEST(EngineLoop, APageSizeThatPagesDoNotHaveIsRefused) {
+  const auto model = random_model(models()[0]);
+  ServeExecOptions options;
+  options.page_tokens = 12;
+  try {
+    ServeExec exec(*model, options);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::invalid_argument);
+    EXPECT_STREQ(
+        e.what(),
+        "--page-size: got 12 tokens, wanted one of 8, 16, 32, 64; without it pages hold 16");
   }
 }
 

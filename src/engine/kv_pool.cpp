@@ -9,24 +9,20 @@
 #include "kernels/attention.h"
 
 namespace strata {
-namespace {
 
-int64_t pages_for(int64_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
-
-// Pages before this one hold nothing of the window of a query at position `length` or later.
-int64_t first_page_of_window(const KvPolicy& span, int64_t length) {
-  return span.is_full() ? 0 : std::max<int64_t>(0, length - span.window + 1) / kPageTokens;
+int64_t KvShape::layer_page_bytes() const {
+  return kv_heads * head_page_bytes(type, {head_size, page_tokens});
 }
 
-}  // namespace
-
-int64_t KvShape::layer_page_bytes() const { return kv_heads * head_page_bytes(type, head_size); }
+int64_t KvShape::first_page_of_window(const KvPolicy& span, int64_t length) const {
+  return span.is_full() ? 0 : std::max<int64_t>(0, length - span.window + 1) / page_tokens;
+}
 
 int64_t KvShape::most_pages(size_t group, int64_t tokens, int64_t step_rows) const {
-  return strata::most_pages(groups[group].narrowed({}), tokens, step_rows);
+  return most_pages(groups[group].narrowed({}), tokens, step_rows);
 }
 
-int64_t most_pages(const KvPolicy& span, int64_t tokens, int64_t step_rows) {
+int64_t KvShape::most_pages(const KvPolicy& span, int64_t tokens, int64_t step_rows) const {
   if (span.is_full()) return pages_for(tokens);
   // A step needs the window before its first row, and its rows; both ends may cut a page.
   return std::min(pages_for(tokens),
@@ -48,13 +44,13 @@ std::vector<int64_t> plan_kv_pages(const KvShape& shape, uint64_t bytes, int64_t
       sum += static_cast<uint64_t>(pages[g]) * static_cast<uint64_t>(shape.page_bytes(g));
     return sum;
   };
-  const int64_t least = pages_for(std::min(context, step_rows));
+  const int64_t least = shape.pages_for(std::min(context, step_rows));
   if (cost(least) > bytes)
     fail(ErrorCode::resource_exhausted,
          "KV cache: {} bytes are less than one step of {} tokens needs, {} bytes; give it more "
          "(--kv-memory) or make steps smaller (--batch-tokens)",
          bytes, std::min(context, step_rows), cost(least));
-  int64_t low = least, high = std::max(least, sequences * pages_for(context));
+  int64_t low = least, high = std::max(least, sequences * shape.pages_for(context));
   while (low < high) {
     const int64_t middle = low + (high - low + 1) / 2;
     if (cost(middle) <= bytes)
@@ -67,7 +63,7 @@ std::vector<int64_t> plan_kv_pages(const KvShape& shape, uint64_t bytes, int64_t
 
 KvPool::KvPool(const KvShape& shape, std::vector<int64_t> pages, int64_t step_rows)
     : shape_(shape), step_rows_(step_rows) {
-  STRATA_ASSERT(pages.size() == shape.groups.size());
+  STRATA_ASSERT(pages.size() == shape.groups.size() && is_page_size(shape.page_tokens));
   for (size_t g = 0; g < pages.size(); ++g) {
     const auto size = static_cast<size_t>(pages[g] * shape_.page_bytes(g));
     groups_.push_back({PageAllocator(pages[g]), 0, AlignedBuffer(size, HugePages::advise)});
@@ -100,7 +96,7 @@ int32_t KvPool::create(int64_t expected_tokens, const KvPolicy& policy) {
   s.open = true;
   for (size_t g = 0; g < groups_.size(); ++g) {
     s.groups[g].span = shape_.groups[g].narrowed(policy);
-    s.groups[g].table.reserve(static_cast<size_t>(pages_for(expected_tokens)));
+    s.groups[g].table.reserve(static_cast<size_t>(shape_.pages_for(expected_tokens)));
   }
   return cache;
 }
@@ -134,7 +130,7 @@ void KvPool::replace(int32_t cache, size_t group, size_t index, int32_t page) {
 }
 
 int64_t KvPool::first_seen_page(size_t group, int64_t length) const {
-  return first_page_of_window(shape_.groups[group].narrowed({}), length);
+  return shape_.first_page_of_window(shape_.groups[group].narrowed({}), length);
 }
 
 int64_t KvPool::most_seen(int32_t cache) const {
@@ -160,12 +156,12 @@ bool KvPool::share(int32_t cache, int64_t tokens,
                    const std::vector<std::span<const int32_t>>& tables) {
   Sequence& s = sequence(cache);
   STRATA_ASSERT(s.length == 0 && s.groups[0].table.empty() && tables.size() == groups_.size());
-  const int64_t full = tokens / kPageTokens;
-  const bool partial = tokens % kPageTokens != 0;
+  const int64_t full = tokens / shape_.page_tokens;
+  const bool partial = tokens % shape_.page_tokens != 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
     Held& held = s.groups[g];
-    const int64_t sinks = pages_for(held.span.sinks);
-    const int64_t window = first_page_of_window(held.span, tokens);
+    const int64_t sinks = shape_.pages_for(held.span.sinks);
+    const int64_t window = shape_.first_page_of_window(held.span, tokens);
     held.dropped = 0;
     for (int64_t i = 0; i < full; ++i) {
       const bool seen = i < sinks || i >= window;
@@ -196,7 +192,7 @@ bool KvPool::share(int32_t cache, int64_t tokens,
       return false;
     }
   }
-  s.copied = tokens % kPageTokens;
+  s.copied = tokens % shape_.page_tokens;
   return true;
 }
 
@@ -207,8 +203,8 @@ bool KvPool::fork(int32_t cache, int32_t from, int64_t tokens) {
   for (size_t g = 0; g < groups_.size(); ++g) {
     const Held& held = source.groups[g];
     STRATA_ASSERT(held.span == sequence(cache).groups[g].span);
-    if (held.dropped > 0 &&
-        pages_for(held.span.sinks) + held.dropped > first_page_of_window(held.span, tokens))
+    if (held.dropped > 0 && shape_.pages_for(held.span.sinks) + held.dropped >
+                                shape_.first_page_of_window(held.span, tokens))
       return false;
     tables.emplace_back(source.groups[g].table);
   }
@@ -222,8 +218,8 @@ int64_t KvPool::missing_pages(int32_t cache, size_t group, int64_t tokens) const
 int64_t KvPool::promise_for(const Sequence& s, size_t group, int64_t tokens) const {
   const Held& held = s.groups[group];
   const int64_t have = static_cast<int64_t>(held.table.size()) - held.dropped;
-  const int64_t to_come = pages_for(tokens) - static_cast<int64_t>(held.table.size());
-  const int64_t at_once = strata::most_pages(held.span, tokens, step_rows_);
+  const int64_t to_come = shape_.pages_for(tokens) - static_cast<int64_t>(held.table.size());
+  const int64_t at_once = shape_.most_pages(held.span, tokens, step_rows_);
   return std::max<int64_t>(0, std::min(to_come, at_once - have));
 }
 
@@ -244,7 +240,7 @@ bool KvPool::reserve(int32_t cache, int64_t tokens) {
   s.reserved = tokens;
   for (size_t g = 0; g < groups_.size(); ++g) {
     set_promise(s, g, promise_for(s, g, tokens));
-    s.groups[g].table.reserve(static_cast<size_t>(pages_for(tokens)));
+    s.groups[g].table.reserve(static_cast<size_t>(shape_.pages_for(tokens)));
   }
   return true;
 }
@@ -252,8 +248,8 @@ bool KvPool::reserve(int32_t cache, int64_t tokens) {
 void KvPool::drop_behind_window(Sequence& s, size_t group) {
   Held& held = s.groups[group];
   if (held.span.is_full()) return;
-  const int64_t sinks = pages_for(held.span.sinks);
-  const int64_t end = std::min<int64_t>(first_page_of_window(held.span, s.length),
+  const int64_t sinks = shape_.pages_for(held.span.sinks);
+  const int64_t end = std::min<int64_t>(shape_.first_page_of_window(held.span, s.length),
                                         static_cast<int64_t>(held.table.size()));
   for (; sinks + held.dropped < end; ++held.dropped) {
     int32_t& page = held.table[static_cast<size_t>(sinks + held.dropped)];
@@ -265,7 +261,7 @@ void KvPool::drop_behind_window(Sequence& s, size_t group) {
 
 bool KvPool::grow(int32_t cache, int64_t tokens) {
   Sequence& s = sequence(cache);
-  const int64_t pages = pages_for(tokens);
+  const int64_t pages = shape_.pages_for(tokens);
   for (size_t g = 0; g < groups_.size(); ++g) drop_behind_window(s, g);
   for (size_t g = 0; g < groups_.size(); ++g) {
     const int64_t missing = pages - static_cast<int64_t>(s.groups[g].table.size());
@@ -283,12 +279,13 @@ bool KvPool::grow(int32_t cache, int64_t tokens) {
   return true;
 }
 
-KvPool::SeenPages KvPool::seen_pages(const Sequence& s, size_t group) {
+KvPool::SeenPages KvPool::seen_pages(const Sequence& s, size_t group) const {
   const KvPolicy& span = s.groups[group].span;
   SeenPages seen;
-  seen.end = pages_for(s.length);
-  seen.sinks = span.is_full() ? 0 : std::min(pages_for(span.sinks), seen.end);
-  seen.window = std::min(std::max(seen.sinks, first_page_of_window(span, s.length)), seen.end);
+  seen.end = shape_.pages_for(s.length);
+  seen.sinks = span.is_full() ? 0 : std::min(shape_.pages_for(span.sinks), seen.end);
+  seen.window =
+      std::min(std::max(seen.sinks, shape_.first_page_of_window(span, s.length)), seen.end);
   return seen;
 }
 
@@ -350,7 +347,7 @@ int64_t KvPool::longest_sequence() const {
   for (size_t g = 0; g < groups_.size(); ++g) {
     const int64_t total = groups_[g].pages.total();
     if (shape_.most_pages(g, INT64_MAX / 2, step_rows_) > total)
-      longest = std::min(longest, total * kPageTokens);
+      longest = std::min(longest, total * shape_.page_tokens);
   }
   return longest;
 }
@@ -390,7 +387,7 @@ int64_t KvPool::needed_bytes(int32_t cache) const {
   for (size_t g = 0; g < groups_.size(); ++g) {
     const KvPolicy& span = s.groups[g].span;
     const int64_t seen = span.is_full() ? s.length : std::min(s.length, span.sinks + span.window);
-    bytes += seen * shape_.page_bytes(g) / kPageTokens;
+    bytes += seen * shape_.page_bytes(g) / shape_.page_tokens;
   }
   return bytes;
 }
@@ -403,15 +400,17 @@ int64_t KvPool::waste_bytes(int32_t cache) const {
     const int64_t seen =
         held.span.is_full() ? s.length : std::min(s.length, held.span.sinks + held.span.window);
     const int64_t pages = static_cast<int64_t>(held.table.size()) - held.dropped;
-    bytes += (pages * kPageTokens - seen + s.copied) * shape_.page_bytes(g) / kPageTokens +
-             held.promised * shape_.page_bytes(g);
+    bytes +=
+        (pages * shape_.page_tokens - seen + s.copied) * shape_.page_bytes(g) / shape_.page_tokens +
+        held.promised * shape_.page_bytes(g);
   }
   return bytes;
 }
 
 int64_t KvPool::bytes_of(int64_t tokens) const {
   int64_t bytes = 0;
-  for (size_t g = 0; g < groups_.size(); ++g) bytes += tokens * shape_.page_bytes(g) / kPageTokens;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    bytes += tokens * shape_.page_bytes(g) / shape_.page_tokens;
   return bytes;
 }
 

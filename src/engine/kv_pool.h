@@ -33,16 +33,20 @@ struct KvShape {
   int kv_heads = 0;   // Hk
   int head_size = 0;  // Dh
   KvType type = KvType::f16;
+  int page_tokens = kDefaultPageTokens;  // S: one of kPageSizes
 
-  // Of a page (16 tokens) of one layer: all heads' keys and values.
+  int64_t pages_for(int64_t tokens) const { return (tokens + page_tokens - 1) / page_tokens; }
+  // Of a page of one layer: all heads' keys and values.
   int64_t layer_page_bytes() const;
   int64_t page_bytes(size_t group) const { return layer_page_bytes() * groups[group].layers; }
   // The most pages a sequence of `tokens` tokens ever holds at once in a group, when it is fed at
   // most `step_rows` tokens at a time.
   int64_t most_pages(size_t group, int64_t tokens, int64_t step_rows) const;
+  // The same of a sequence that sees `span`.
+  int64_t most_pages(const KvPolicy& span, int64_t tokens, int64_t step_rows) const;
+  // Pages before this one hold nothing of the window of a query at position `length` or later.
+  int64_t first_page_of_window(const KvPolicy& span, int64_t length) const;
 };
-// The same of a sequence that sees `span`.
-int64_t most_pages(const KvPolicy& span, int64_t tokens, int64_t step_rows);
 
 // Pages of each group, such that `bytes` hold them all: as many as possible in the groups that keep
 // everything, and in windowed ones no more than `sequences` sequences of `context` tokens can use.
@@ -51,7 +55,7 @@ std::vector<int64_t> plan_kv_pages(const KvShape& shape, uint64_t bytes, int64_t
                                    int64_t sequences, int64_t step_rows);
 
 // Paged memory of keys and values, and the page tables of the sequences in it. A sequence's page
-// table of a group maps positions 16 i .. 16 i + 15 to page table[i]; pages wholly behind the
+// table of a group maps positions S i .. S i + S - 1 to page table[i]; pages wholly behind the
 // window and without sinks are given back and their entries are -1. Positions are only ever
 // appended. A sequence may see less than its group's layers would (KvPolicy).
 //
@@ -200,7 +204,7 @@ class KvPool {
   const Sequence& sequence(int32_t cache) const;
   Sequence& sequence(int32_t cache);
   template <typename Use>
-  static void for_each_seen_index(const Sequence& s, size_t group, Use use) {
+  void for_each_seen_index(const Sequence& s, size_t group, Use use) const {
     const auto [sinks, window, end] = seen_pages(s, group);
     for (int64_t i = 0; i < sinks; ++i) use(i);
     for (int64_t i = window; i < end; ++i) use(i);
@@ -209,7 +213,7 @@ class KvPool {
   struct SeenPages {
     int64_t sinks = 0, window = 0, end = 0;
   };
-  static SeenPages seen_pages(const Sequence& s, size_t group);
+  SeenPages seen_pages(const Sequence& s, size_t group) const;
   void release_pages(Sequence& s);
   std::optional<int32_t> allocate(size_t group);
   int64_t promise_for(const Sequence& s, size_t group, int64_t tokens) const;

@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/attention.h"
 
 namespace strata {
 namespace {
 
-KvShape two_groups() { return {.groups = {{0, 2}, {40, 3}}, .kv_heads = 2, .head_size = 8}; }
+KvShape two_groups(int page_tokens = kDefaultPageTokens) {
+  return {.groups = {{0, 2}, {40, 3}}, .kv_heads = 2, .head_size = 8, .page_tokens = page_tokens};
+}
 
 TEST(PageAllocator, CountsReferences) {
   PageAllocator pages(2);
@@ -149,33 +150,41 @@ TEST(KvPool, NoPageForTheCopyChangesNothing) {
 }
 
 TEST(KvShape, BytesFollowTheFormula) {
-  // 2 * Hk * Dh * bytes per token and layer, Dh of the values rounded up to 16.
-  const KvShape shape{.groups = {{0, 30}}, .kv_heads = 3, .head_size = 64, .type = KvType::f16};
-  EXPECT_EQ(shape.page_bytes(0), 2 * 30 * 3 * 64 * 2 * kPageTokens);
-  const KvShape odd{.groups = {{0, 1}}, .kv_heads = 1, .head_size = 10, .type = KvType::f32};
-  EXPECT_EQ(odd.page_bytes(0), (10 + 16) * 4 * kPageTokens);
-  // Quantised: codes, and for 32 elements of a key or value one f16 (q8) or two (q4).
-  const auto bytes = [](KvType type) {
-    return KvShape{.groups = {{0, 30}}, .kv_heads = 3, .head_size = 64, .type = type}.page_bytes(0);
-  };
-  EXPECT_EQ(bytes(KvType::q8), 2 * 30 * 3 * (64 + 2 * 2) * kPageTokens);
-  EXPECT_EQ(bytes(KvType::q4), 2 * 30 * 3 * (32 + 2 * 4) * kPageTokens);
+  for (const int tokens : kPageSizes) {
+    const auto bytes = [&](int layers, int kv_heads, int head_size, KvType type) {
+      return KvShape{.groups = {{0, layers}},
+                     .kv_heads = kv_heads,
+                     .head_size = head_size,
+                     .type = type,
+                     .page_tokens = tokens}
+          .page_bytes(0);
+    };
+    // 2 * Hk * Dh * bytes per token and layer, Dh of the values rounded up to 16.
+    EXPECT_EQ(bytes(30, 3, 64, KvType::f16), 2 * 30 * 3 * 64 * 2 * tokens);
+    EXPECT_EQ(bytes(1, 1, 10, KvType::f32), (10 + 16) * 4 * tokens);
+    // Quantised: codes, and for 32 elements of a key or value one f16 (q8) or two (q4).
+    EXPECT_EQ(bytes(30, 3, 64, KvType::q8), 2 * 30 * 3 * (64 + 2 * 2) * tokens);
+    EXPECT_EQ(bytes(30, 3, 64, KvType::q4), 2 * 30 * 3 * (32 + 2 * 4) * tokens);
+  }
 }
 
-TEST(KvPool, WindowedGroupsGivePagesBack) {
-  KvPool pool(two_groups(), {100, 100}, 16);
+class PageSizes : public testing::TestWithParam<int> {};
+
+TEST_P(PageSizes, WindowedGroupsGivePagesBack) {
+  const int64_t page_tokens = GetParam();
+  KvPool pool(two_groups(GetParam()), {100, 100}, 16);
   const int32_t cache = pool.create();
   int64_t length = 0;
   for (int step = 0; step < 60; ++step) {
     const int64_t rows = 1 + step % 16;
     ASSERT_TRUE(pool.append(cache, rows));
     const auto full = pool.page_table(cache, 0), windowed = pool.page_table(cache, 1);
-    ASSERT_EQ(static_cast<int64_t>(full.size()), (length + rows + 15) / 16);
+    ASSERT_EQ(static_cast<int64_t>(full.size()), (length + rows + page_tokens - 1) / page_tokens);
     ASSERT_EQ(windowed.size(), full.size());
     for (size_t i = 0; i < windowed.size(); ++i) {
       EXPECT_GE(full[i], 0);
       // The first new row sees positions > length - 40.
-      const bool seen = static_cast<int64_t>(i) * 16 + 15 > length - 40;
+      const bool seen = (static_cast<int64_t>(i) + 1) * page_tokens - 1 > length - 40;
       EXPECT_EQ(windowed[i] >= 0, seen) << i << " at " << length;
     }
     length += rows;
@@ -186,22 +195,24 @@ TEST(KvPool, WindowedGroupsGivePagesBack) {
   EXPECT_FALSE(pool.is_open(cache));
 }
 
-TEST(KvPool, BytesHeldByAWindowStayConstant) {
-  KvPool pool({.groups = {{64, 1}}, .kv_heads = 1, .head_size = 4}, {50}, 1);
+TEST_P(PageSizes, BytesHeldByAWindowStayConstant) {
+  KvPool pool({.groups = {{64, 1}}, .kv_heads = 1, .head_size = 4, .page_tokens = GetParam()}, {50},
+              1);
   const int32_t cache = pool.create();
   int64_t most = 0;
   for (int i = 0; i < 640; ++i) {
     ASSERT_TRUE(pool.append(cache, 1));
     most = std::max(most, pool.used_pages());
   }
-  EXPECT_EQ(most, 5);  // 64 positions touch at most 5 pages
+  EXPECT_EQ(most, 64 / GetParam() + 1) << "pages that 64 positions touch";
 }
 
 // Reservations are kept whatever the others do, tables never share a page, nothing leaks.
-TEST(KvPool, KeepsItsPromisesUnderRandomOperations) {
-  for (uint32_t seed = 1; seed <= 5; ++seed) {
+TEST_P(PageSizes, PromisesAreKeptUnderRandomOperations) {
+  const int64_t full = 60 * 16 / GetParam(), windowed = 25 * 16 / GetParam() + 3;
+  for (uint32_t seed = 1; seed <= 3; ++seed) {
     std::mt19937 random(seed);
-    KvPool pool(two_groups(), {60, 25}, 20);
+    KvPool pool(two_groups(GetParam()), {full, windowed}, 20);
     struct State {
       int64_t length = 0, reserved = 0;
     };
@@ -254,10 +265,12 @@ TEST(KvPool, KeepsItsPromisesUnderRandomOperations) {
     EXPECT_GT(kept, 200);
     for (const auto& [cache, state] : model) pool.release(cache);
     EXPECT_EQ(pool.used_pages(), 0);
-    EXPECT_EQ(pool.available_pages(0), 60);
-    EXPECT_EQ(pool.available_pages(1), 25);
+    EXPECT_EQ(pool.available_pages(0), full);
+    EXPECT_EQ(pool.available_pages(1), windowed);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(KvPool, PageSizes, testing::ValuesIn(kPageSizes));
 
 TEST(KvPool, PlansWithinTheBudget) {
   const KvShape shape = two_groups();
@@ -283,6 +296,7 @@ TEST(KvPool, PlansWithinTheBudget) {
 TEST(KvPool, LongestSequence) {
   EXPECT_EQ(KvPool(two_groups(), {10, 10}, 16).longest_sequence(), 160);
   EXPECT_EQ(KvPool(two_groups(), {10, 3}, 16).longest_sequence(), 48);
+  EXPECT_EQ(KvPool(two_groups(64), {10, 10}, 16).longest_sequence(), 640);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ MemoryBudget plan_engine_memory(const Model& model, const EngineOptions& options
   MemoryBudget budget;
   budget.weight_bytes = model.store->file_bytes();
   budget.context = wanted_context(model, options.context, options.kv_policy);
-  const KvShape shape = kv_shape(model, options.kv_type, options.kv_policy);
+  const KvShape shape = kv_shape(model, options.kv_type, options.kv_policy, options.page_tokens);
   const auto pool_for = [&](int64_t tokens, int64_t step_rows) {
     uint64_t bytes = 0;
     for (size_t g = 0; g < shape.groups.size(); ++g)

@@ -18,7 +18,10 @@ int64_t common_tokens(std::span<const TokenId> a, std::span<const TokenId> b) {
 }  // namespace
 
 PrefixCache::PrefixCache(KvPool& pool, std::vector<std::vector<TokenId>> shared)
-    : pool_(pool), shared_(std::move(shared)), candidates_(pool.shape().groups.size()) {
+    : pool_(pool),
+      page_tokens_(pool.shape().page_tokens),
+      shared_(std::move(shared)),
+      candidates_(pool.shape().groups.size()) {
   root_.pages.assign(candidates_.size(), -1);
   pool_.set_reclaimer([this](size_t group) { return reclaim(group); });
 }
@@ -37,7 +40,7 @@ int64_t PrefixCache::declared(std::span<const TokenId> tokens) const {
 }
 
 uint32_t PrefixCache::salt_of(int64_t page, int64_t declared, uint32_t salt) const {
-  return (page + 1) * kPageTokens <= declared ? kSharedSalt : salt;
+  return (page + 1) * page_tokens_ <= declared ? kSharedSalt : salt;
 }
 
 // The child of that salt with the longest common beginning: in an ordered list it stands beside the
@@ -46,14 +49,14 @@ PrefixCache::Match PrefixCache::best_child(const Node& node, uint32_t salt,
                                            std::span<const TokenId> want) {
   const auto before = [&](const std::unique_ptr<Node>& child, std::span<const TokenId> tokens) {
     if (child->salt != salt) return child->salt < salt;
-    const std::span<const TokenId> text = child->text();
-    return std::lexicographical_compare(text.begin(), text.end(), tokens.begin(), tokens.end());
+    return std::lexicographical_compare(child->tokens.begin(), child->tokens.end(), tokens.begin(),
+                                        tokens.end());
   };
   const auto place = std::lower_bound(node.children.begin(), node.children.end(), want, before);
   Match best;
   const auto consider = [&](const std::unique_ptr<Node>& child) {
     if (child->salt != salt) return;
-    const auto common = static_cast<int>(common_tokens(child->text(), want));
+    const int64_t common = common_tokens(child->tokens, want);
     if (common > best.common) best = {child.get(), common};
   };
   if (place != node.children.end()) consider(*place);
@@ -76,11 +79,10 @@ int64_t PrefixCache::find(int32_t cache, uint32_t salt, std::span<const TokenId>
   std::vector<Node*> path;
   int64_t best = 0;
   Node* node = &root_;
-  for (int64_t page = 0; page * kPageTokens < limit; ++page) {
-    const int64_t begin = page * kPageTokens;
-    const auto want =
-        tokens.subspan(static_cast<size_t>(begin),
-                       static_cast<size_t>(std::min<int64_t>(kPageTokens, limit - begin)));
+  for (int64_t page = 0; page * page_tokens_ < limit; ++page) {
+    const int64_t begin = page * page_tokens_;
+    const auto want = tokens.subspan(static_cast<size_t>(begin),
+                                     static_cast<size_t>(std::min(page_tokens_, limit - begin)));
     // A declared page may serve in part, too.
     Match match = best_child(*node, kSharedSalt, want);
     if (const Match own = best_child(*node, salt, want); own.common > match.common) match = own;
@@ -92,22 +94,22 @@ int64_t PrefixCache::find(int32_t cache, uint32_t salt, std::span<const TokenId>
       if (node->pages[g] < 0) first_held[g] = page + 1;
     }
     if (holds_all_seen(first_held, begin + match.common)) best = begin + match.common;
-    if (match.common < kPageTokens) break;
+    if (match.common < page_tokens_) break;
   }
   if (best == 0) return 0;
   const std::vector<std::span<const int32_t>> tables(pages.begin(), pages.end());
   // Without a page for the copy of a part of a page, whole ones will do.
   if (!pool_.share(cache, best, tables)) {
-    best -= best % kPageTokens;
+    best -= best % page_tokens_;
     std::fill(first_held.begin(), first_held.end(), 0);
     for (size_t g = 0; g < pages.size(); ++g)
-      for (int64_t i = 0; i < best / kPageTokens; ++i)
+      for (int64_t i = 0; i < best / page_tokens_; ++i)
         if (pages[g][static_cast<size_t>(i)] < 0) first_held[g] = i + 1;
     if (best == 0 || !holds_all_seen(first_held, best)) return 0;
     const bool shares = pool_.share(cache, best, tables);
     STRATA_ASSERT(shares);
   }
-  for (int64_t i = 0; i * kPageTokens < best; ++i) touch(*path[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i * page_tokens_ < best; ++i) touch(*path[static_cast<size_t>(i)]);
   return best;
 }
 
@@ -119,13 +121,11 @@ PrefixCache::Node* PrefixCache::add_child(Node& parent, uint32_t salt,
   auto node = std::make_unique<Node>();
   node->parent = &parent;
   node->salt = salt;
-  node->count = static_cast<int>(tokens.size());
-  std::copy(tokens.begin(), tokens.end(), node->tokens.begin());
+  node->tokens.assign(tokens.begin(), tokens.end());
   node->pages.assign(candidates_.size(), -1);
   const auto before = [](const std::unique_ptr<Node>& a, const std::unique_ptr<Node>& b) {
     if (a->salt != b->salt) return a->salt < b->salt;
-    const auto x = a->text(), y = b->text();
-    return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end());
+    return a->tokens < b->tokens;
   };
   Node* added = node.get();
   parent.children.insert(
@@ -163,23 +163,23 @@ void PrefixCache::insert(int32_t cache, uint32_t salt, std::span<const TokenId> 
   STRATA_ASSERT(length <= static_cast<int64_t>(tokens.size()));
   const int64_t shared = declared(tokens.first(static_cast<size_t>(length)));
   Node* node = &root_;
-  for (int64_t page = 0; page * kPageTokens < length; ++page) {
-    const int64_t begin = page * kPageTokens;
-    const int64_t count = std::min<int64_t>(kPageTokens, length - begin);
-    if (count < kPageTokens && !whole) break;
+  for (int64_t page = 0; page * page_tokens_ < length; ++page) {
+    const int64_t begin = page * page_tokens_;
+    const int64_t count = std::min(page_tokens_, length - begin);
+    if (count < page_tokens_ && !whole) break;
     const auto want = tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
     const auto index = static_cast<size_t>(page);
     const uint32_t page_salt = salt_of(page, shared, salt);
     const Match match = best_child(*node, page_salt, want);
     if (match.common == count) {
       node = match.node;
-      if (count == kPageTokens) exchange_pages(*node, cache, index);
-    } else if (match.node != nullptr && match.common == match.node->count) {
+      if (count == page_tokens_) exchange_pages(*node, cache, index);
+    } else if (match.node != nullptr &&
+               match.common == static_cast<int64_t>(match.node->tokens.size())) {
       // A part of these tokens was there: it grows. Its place among its siblings stays, as none of
       // them begins with what it held.
       node = match.node;
-      std::copy(want.begin(), want.end(), node->tokens.begin());
-      node->count = static_cast<int>(count);
+      node->tokens.assign(want.begin(), want.end());
       take_pages(*node, cache, index);
     } else {
       node = add_child(*node, page_salt, want);
@@ -248,8 +248,7 @@ std::vector<PrefixCache::View> PrefixCache::view() const {
     open.pop_back();
     for (const auto& child : node->children) {
       open.emplace_back(child.get(), static_cast<int64_t>(out.size()));
-      const auto text = child->text();
-      out.push_back({place, child->salt, {text.begin(), text.end()}, child->pages, child->used});
+      out.push_back({place, child->salt, child->tokens, child->pages, child->used});
     }
   }
   return out;
@@ -259,19 +258,16 @@ std::vector<PrefixCache::View> PrefixCache::view(uint32_t salt,
                                                  std::span<const TokenId> tokens) const {
   std::vector<View> out;
   const Node* node = &root_;
-  for (size_t begin = 0; begin < tokens.size(); begin += kPageTokens) {
-    const auto want = tokens.subspan(begin, std::min<size_t>(kPageTokens, tokens.size() - begin));
+  const auto most = static_cast<size_t>(page_tokens_);
+  for (size_t begin = 0; begin < tokens.size(); begin += most) {
+    const auto want = tokens.subspan(begin, std::min(most, tokens.size() - begin));
     Match match = best_child(*node, kSharedSalt, want);
     if (const Match own = best_child(*node, salt, want); own.common > match.common) match = own;
     if (match.common == 0) break;
     node = match.node;
-    const auto text = node->text();
-    out.push_back({static_cast<int64_t>(out.size()) - 1,
-                   node->salt,
-                   {text.begin(), text.end()},
-                   node->pages,
-                   node->used});
-    if (match.common < kPageTokens) break;
+    out.push_back(
+        {static_cast<int64_t>(out.size()) - 1, node->salt, node->tokens, node->pages, node->used});
+    if (match.common < page_tokens_) break;
   }
   return out;
 }
@@ -282,8 +278,7 @@ void PrefixCache::restore(const std::vector<View>& nodes) {
     const View& view = nodes[i];
     Node* parent = view.parent < 0 ? &root_ : placed[static_cast<size_t>(view.parent)];
     const Match match = best_child(*parent, view.salt, view.tokens);
-    const bool known = match.node != nullptr && match.node->count == match.common &&
-                       match.common == static_cast<int>(view.tokens.size());
+    const bool known = match.node != nullptr && match.node->tokens == view.tokens;
     placed[i] = known ? match.node : add_child(*parent, view.salt, view.tokens);
     for (size_t g = 0; g < view.pages.size(); ++g) {
       if (view.pages[g] < 0) continue;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -9,15 +8,14 @@
 #include <vector>
 
 #include "engine/kv_pool.h"
-#include "kernels/attention.h"
 #include "text/tokenizer.h"
 
 namespace strata {
 
 // Keys and values of prompts and answers seen before, for those that begin alike: a tree whose
-// nodes are pages. A node holds at most 16 tokens and, for each layer group, the page of their keys
-// and values (-1: none); only a node with 16 tokens has children. Children are in order of their
-// tokens and found by comparing these, so there is no hash that could collide.
+// nodes are pages. A node holds at most the tokens of a page and, for each layer group, the page of
+// their keys and values (-1: none); only a node with a full page has children. Children are in
+// order of their tokens and found by comparing these, so there is no hash that could collide.
 //
 // Who may share: each node has a salt. A prompt's own pages carry the salt it came with; pages that
 // lie wholly within one of the declared token sequences carry salt 0, which everybody finds.
@@ -71,17 +69,14 @@ class PrefixCache {
   struct Node {
     Node* parent = nullptr;
     uint32_t salt = 0;
-    int count = 0;
-    std::array<TokenId, kPageTokens> tokens{};
+    std::vector<TokenId> tokens;
     std::vector<int32_t> pages;  // by group
     uint64_t used = 0;
     std::vector<std::unique_ptr<Node>> children;  // by (salt, tokens)
-
-    std::span<const TokenId> text() const { return {tokens.data(), static_cast<size_t>(count)}; }
   };
   struct Match {
     Node* node = nullptr;
-    int common = 0;  // tokens
+    int64_t common = 0;  // tokens
   };
   // Nodes whose page of a group may be given back, by last use.
   using Candidates = std::set<std::pair<uint64_t, Node*>>;
@@ -102,6 +97,7 @@ class PrefixCache {
   bool reclaim(size_t group);
 
   KvPool& pool_;
+  const int64_t page_tokens_;
   const std::vector<std::vector<TokenId>> shared_;
   Node root_;
   std::vector<Candidates> candidates_;  // by group

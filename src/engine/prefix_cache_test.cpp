@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include "engine/written_pool_for_test.h"
-#include "kernels/attention.h"
 
 namespace strata {
 namespace {
@@ -145,13 +145,14 @@ TEST(PrefixCache, AWindowedGroupHitsOnlyWhereItStillHolds) {
 // What was put in, as plain lists: the reference for a pool that never runs short.
 class Reference {
  public:
-  explicit Reference(Tokens declared) : declared_(std::move(declared)) {}
+  Reference(Tokens declared, int page_tokens)
+      : declared_(std::move(declared)), page_tokens_(page_tokens) {}
   void insert(uint32_t salt, Tokens tokens) { entries_.emplace_back(salt, std::move(tokens)); }
   int64_t find(uint32_t salt, const Tokens& tokens, int64_t most) const {
     int64_t best = 0;
     for (const auto& [owner, entry] : entries_) {
       const int64_t length = common(entry, tokens);
-      const int64_t shared = common(declared_, entry) / kPageTokens * kPageTokens;
+      const int64_t shared = common(declared_, entry) / page_tokens_ * page_tokens_;
       best = std::max(best, owner == salt ? length : std::min(length, shared));
     }
     return std::min(best, most);
@@ -166,6 +167,7 @@ class Reference {
     return i;
   }
   Tokens declared_;
+  int64_t page_tokens_;
   std::vector<std::pair<uint32_t, Tokens>> entries_;
 };
 
@@ -175,14 +177,16 @@ struct Live {
 };
 
 // Random sequences over two letters, so that they share a lot, come, grow, are taken up and go.
-void run_random_operations(uint32_t seed, std::vector<KvShape::Group> groups, int64_t pages) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << pages << " pages");
+void run_random_operations(uint32_t seed, std::vector<KvShape::Group> groups, int64_t pages,
+                           int page_tokens = kDefaultPageTokens) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << pages << " pages of "
+                                  << page_tokens);
   std::mt19937 random(seed);
   const Tokens declared = {0, 0, 1, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 1};
-  WrittenPool memory(groups, pages);
+  WrittenPool memory(groups, pages, page_tokens);
   KvPool& pool = memory.pool();
   PrefixCache cache(pool, {declared});
-  Reference reference(declared);
+  Reference reference(declared, page_tokens);
   const bool exact = pages > 10'000 && groups.size() == 1;
   std::map<int32_t, Live> live;
   int64_t hits = 0, refused = 0;
@@ -224,7 +228,7 @@ void run_random_operations(uint32_t seed, std::vector<KvShape::Group> groups, in
     } else if (choice < 7) {
       cache.insert(handle, s.salt, s.tokens, false);
       Tokens whole_pages = s.tokens;
-      whole_pages.resize(static_cast<size_t>(length / kPageTokens * kPageTokens));
+      whole_pages.resize(static_cast<size_t>(length / page_tokens * page_tokens));
       reference.insert(s.salt, whole_pages);
     } else {
       cache.insert(handle, s.salt, s.tokens, true);
@@ -252,6 +256,7 @@ void run_random_operations(uint32_t seed, std::vector<KvShape::Group> groups, in
 
 TEST(PrefixCache, AgreesWithAReferenceUnderRandomOperations) {
   for (uint32_t seed = 1; seed <= 3; ++seed) run_random_operations(seed, {{0, 1}}, 20'000);
+  for (const int page_tokens : {8, 32, 64}) run_random_operations(4, {{0, 1}}, 20'000, page_tokens);
 }
 
 TEST(PrefixCache, IsNeverWrongWhenPagesAreShort) {
@@ -259,6 +264,12 @@ TEST(PrefixCache, IsNeverWrongWhenPagesAreShort) {
     run_random_operations(seed, {{0, 1}}, 40);
     run_random_operations(seed, {{0, 1}, {24, 1}}, 40);
     run_random_operations(seed, {{24, 1}}, 16);
+  }
+  // Few enough pages that sequences are refused, and enough that some are found again.
+  for (const auto& [page_tokens, pages, windowed] :
+       {std::array{8, 80, 34}, {32, 20, 14}, {64, 12, 12}}) {
+    run_random_operations(5, {{0, 1}, {24, 1}}, pages, page_tokens);
+    run_random_operations(6, {{24, 1}}, windowed, page_tokens);
   }
 }
 

@@ -123,6 +123,7 @@ std::vector<ReadNode> read_nodes(const Parts& parts, const KvPool& pool, int64_t
     if (!right) fail(ErrorCode::data_corrupt, "{}: node with a wrong {}", path, what);
   };
   const size_t groups = pool.shape().groups.size();
+  const auto page_tokens = static_cast<size_t>(pool.shape().page_tokens);
   std::vector<ReadNode> nodes;
   size_t offset = 0;
   for (const OrderedJson& json : parts.header.at("nodes")) {
@@ -131,11 +132,11 @@ std::vector<ReadNode> read_nodes(const Parts& parts, const KvPool& pool, int64_t
     check(node.view.parent >= -1 && node.view.parent < static_cast<int64_t>(nodes.size()),
           "parent");
     if (node.view.parent >= 0)
-      check(nodes[static_cast<size_t>(node.view.parent)].view.tokens.size() == kPageTokens,
+      check(nodes[static_cast<size_t>(node.view.parent)].view.tokens.size() == page_tokens,
             "parent");
     node.owner = json.at("owner").get<std::string>();
     node.view.tokens = json.at("tokens").get<std::vector<TokenId>>();
-    check(!node.view.tokens.empty() && node.view.tokens.size() <= kPageTokens, "number of tokens");
+    check(!node.view.tokens.empty() && node.view.tokens.size() <= page_tokens, "number of tokens");
     for (const TokenId id : node.view.tokens) check(id >= 0 && id < vocabulary, "token");
     node.view.used = json.at("used").get<uint64_t>();
     const auto pages = json.at("pages").get<std::vector<bool>>();

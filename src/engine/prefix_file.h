@@ -19,14 +19,13 @@ namespace strata {
 //   "strata-kv 1\n"
 //   length of the header in bytes, u64 little-endian
 //   the header, JSON: {"made_by": PrefixFile::made_by, "tokens": [..], "nodes": [{"parent": place
-//   in
-//     this list or -1, "owner": text, "tokens": [1..16 ids], "pages": [true | false for each
+//     in this list or -1, "owner": text, "tokens": [1..S ids], "pages": [true | false for each
 //     group], "used": order of last use}]}
 //   for each node and each group with a page, the page's bytes (KvPool::page_memory)
 //   sha256 of everything before, 64 hexadecimal digits
 //
 // Nothing in it is trusted: a file that is cut, altered, or made by another model, instruction-set
-// level, KV type or page layout gives Error{data_corrupt} or Error{unsupported}, and changes
+// level, KV type or page size gives Error{data_corrupt} or Error{unsupported}, and changes
 // nothing.
 struct PrefixFile {
   // What the bytes depend on; equal or of no use.

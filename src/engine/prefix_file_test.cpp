@@ -79,8 +79,10 @@ class PrefixFileTest : public testing::Test {
 
 TEST_F(PrefixFileTest, GivesBackWhatItWasGiven) {
   using Groups = std::vector<KvShape::Group>;
-  for (const Groups& groups : {Groups{{0, 1}}, Groups{{0, 1}, {40, 2}}}) {
-    WrittenPool memory(groups, 64), other(groups, 64);
+  const Groups full{{0, 1}}, with_window{{0, 1}, {40, 2}};
+  for (const auto& [groups, page_tokens] :
+       {std::pair(full, 16), {with_window, 16}, {with_window, 8}, {full, 64}}) {
+    WrittenPool memory(groups, 64, page_tokens), other(groups, 64, page_tokens);
     PrefixCache cache(memory.pool()), restored(other.pool());
     const Tokens one = counting(100, 0), two = counting(45, 500);
     Tokens branch = one;

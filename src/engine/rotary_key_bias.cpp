@@ -19,10 +19,10 @@ RotaryKeyBias::RotaryKeyBias(const float* bias, const AttentionConfig& config, R
   for (int head = 0; head < config.kv_heads; ++head)
     for (int64_t t = 0; t < positions; ++t) {
       turn(t, 1, 1, bias_ + int64_t{head} * head_size_, turned.data());
-      float* page = panels_.data() +
-                    (head * int64_t{kChunkPages} + t / kPageTokens) * kPageTokens * head_size_;
+      float* panel = panels_.data() +
+                     (head * int64_t{kChunkPanels} + t / kPanelTokens) * kPanelTokens * head_size_;
       for (int d = 0; d < head_size_; ++d)
-        page[d * kPageTokens + t % kPageTokens] = turned[static_cast<size_t>(d)];
+        panel[d * kPanelTokens + t % kPanelTokens] = turned[static_cast<size_t>(d)];
     }
 }
 

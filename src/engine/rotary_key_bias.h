@@ -32,7 +32,7 @@ class RotaryKeyBias final : public KeyBias {
   int head_size_;
   const RopeTable* table_;
   float undo_factor_ = 1;      // 1 / Rope::attention_factor
-  std::vector<float> panels_;  // [Hk][kChunkPages][Dh][16]
+  std::vector<float> panels_;  // [Hk][kChunkPanels][Dh][16]
 };
 
 }  // namespace strata

@@ -63,9 +63,9 @@ TEST_P(KeyBiases, AreTurnedAsTheKeysAre) {
         const auto i = static_cast<size_t>(d);
         EXPECT_NEAR(key[d], -want[i], 1e-5) << "t " << t << " d " << d;
         EXPECT_NEAR(back[d], want_back[i], 1e-5) << "t " << t << " d " << d;
-        const float* page = key_bias.panel(head) + slot / kPageTokens * kPageTokens * kSize;
+        const float* panel = key_bias.panel(head) + slot / kPanelTokens * kPanelTokens * kSize;
         score += static_cast<double>(back[d]) *
-                 static_cast<double>(page[d * kPageTokens + slot % kPageTokens]);
+                 static_cast<double>(panel[d * kPanelTokens + slot % kPanelTokens]);
         want_score += static_cast<double>(q[d]) * want[i];
       }
       EXPECT_NEAR(score, want_score, 1e-4) << "q . R_t b at " << t;

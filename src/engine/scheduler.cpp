@@ -372,9 +372,10 @@ void Scheduler::finish_step(double seconds) {
   cost_.learn(work_, reads_prompt_, seconds);
   batch_.finish_step();
   if (cache_ == nullptr) return;
+  const int page_tokens = pool_.shape().page_tokens;
   for (const PlannedRows& p : planned_) {
     const int64_t before = p.sequence->length - p.rows;
-    const bool fills_page = before / kPageTokens < p.sequence->length / kPageTokens;
+    const bool fills_page = before / page_tokens < p.sequence->length / page_tokens;
     if (p.rows > 1 && fills_page && p.sequence->running())
       keep_prefix(*p.request, *p.sequence, false);
   }

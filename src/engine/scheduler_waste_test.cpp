@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "engine/scheduler_playground_for_test.h"
-#include "kernels/attention.h"
 
 namespace strata {
 namespace {
@@ -91,12 +90,12 @@ TEST(Scheduler, WastesAtMostOnePercentAtTheLengthsOfRealConversations) {
   RecordProperty("percent", std::to_string(100 * plenty));
 }
 
-// What the figure consists of, by hand: 16 tokens a page.
+// What the figure consists of, by hand, with 16 tokens a page.
 TEST(KvPool, WasteIsWhatIsHeldForNothing) {
   const KvShape shape{
       .groups = {{0, 1}, {20, 2}}, .kv_heads = 1, .head_size = 16, .type = KvType::f32};
   KvPool pool(shape, {100, 100}, 64);
-  const int64_t token = shape.layer_page_bytes() / kPageTokens;
+  const int64_t token = shape.layer_page_bytes() / shape.page_tokens;
   const int32_t a = pool.create();
   EXPECT_EQ(pool.waste_bytes(a), 0);
   ASSERT_TRUE(pool.append(a, 20));  // two pages, 12 places empty in each of 3 layers

@@ -1,5 +1,7 @@
 #include "engine/serve_exec.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -20,7 +22,7 @@ constexpr int64_t kSerialElements = 16'384;
 
 KvPool make_pool(const Model& model, const ServeExecOptions& options) {
   check_kv_policy(model, options.kv_type, options.kv_policy);
-  const KvShape shape = kv_shape(model, options.kv_type, options.kv_policy);
+  const KvShape shape = kv_shape(model, options.kv_type, options.kv_policy, options.page_tokens);
   const uint64_t bytes = options.kv_memory > 0 ? options.kv_memory : default_kv_memory();
   const int64_t context = wanted_context(model, options.context, options.kv_policy);
   return KvPool(shape,
@@ -47,13 +49,18 @@ bool has_key_bias(const AttentionWeights& w) { return w.k.bias && !w.k_norm; }
 
 }  // namespace
 
-KvShape kv_shape(const Model& model, KvType type, const KvPolicy& policy) {
+KvShape kv_shape(const Model& model, KvType type, const KvPolicy& policy, int page_tokens) {
   const std::vector<BlockConfig>& configs = model.transformer.block_configs;
   STRATA_ASSERT(!configs.empty());
+  if (!is_page_size(page_tokens))
+    fail(ErrorCode::invalid_argument,
+         "--page-size: got {} tokens, wanted one of {}; without it pages hold {}", page_tokens,
+         fmt::join(kPageSizes, ", "), kDefaultPageTokens);
   KvShape shape;
   shape.kv_heads = configs[0].attention.kv_heads;
   shape.head_size = configs[0].attention.head_size;
   shape.type = type;
+  shape.page_tokens = page_tokens;
   for (const BlockConfig& c : configs)
     if (c.attention.kv_heads != shape.kv_heads || c.attention.head_size != shape.head_size)
       fail(ErrorCode::unsupported,
@@ -391,6 +398,7 @@ Tensor ServeExec::attend(const Qkv& qkv, const AttentionConfig& c, int layer, co
   const Tensor y = tensor(qkv.q.rows, qkv.q.columns);
   const PagedAttention attention{
       .type = kv_.shape().type,
+      .page_tokens = kv_.shape().page_tokens,
       .base = kv_.layer_base(group, layer_in_group_[static_cast<size_t>(layer)]),
       .page_stride = kv_.shape().page_bytes(group),
       .heads = c.heads,

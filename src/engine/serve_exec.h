@@ -27,7 +27,8 @@ namespace strata {
 struct ServeExecOptions {
   int threads = 0;  // 0: usable_threads()
   KvType kv_type = KvType::f16;
-  KvPolicy kv_policy = {};  // of every sequence
+  int page_tokens = kDefaultPageTokens;  // one of kPageSizes
+  KvPolicy kv_policy = {};               // of every sequence
   Activations activations = Activations::int8;
   uint64_t kv_memory = 0;  // bytes; 0: default_kv_memory()
   int64_t context = 0;     // longest sequence; 0: the model's, and never more, except with sinks
@@ -36,8 +37,10 @@ struct ServeExecOptions {
   std::function<void(double)> progress = nullptr;  // share of the weights packed; may be empty
 };
 
-// What a model keeps per token, and which of its layers forget alike.
-KvShape kv_shape(const Model& model, KvType type, const KvPolicy& policy = {});
+// What a model keeps per token, and which of its layers forget alike. Throws invalid_argument for a
+// page size that is none of kPageSizes.
+KvShape kv_shape(const Model& model, KvType type, const KvPolicy& policy = {},
+                 int page_tokens = kDefaultPageTokens);
 
 // Throws for a policy that makes no sense with the model (sinks under learned positions, or more
 // positions than it was made for) or with the type (sinks in one that quantises).
@@ -53,8 +56,8 @@ uint64_t default_kv_memory();
 // keys and values in a paged cache that only `attend` touches.
 //
 // Row results depend, bit for bit, on the row and its sequence alone (at one ISA level, KV type and
-// kind of activations): not on other rows, threads, the cut of a prompt into passes, nor the place
-// of pages.
+// kind of activations): not on other rows, threads, the cut of a prompt into passes, nor the size
+// and the place of pages.
 //
 // Lives of tensors are shorter than Exec promises at large: `add` ends those made before its own
 // operands (a block needs nothing older), and logits live until the next logits() or begin(). So

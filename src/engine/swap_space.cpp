@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "kernels/attention.h"
 
 namespace strata {
 namespace {
@@ -94,7 +93,7 @@ bool SwapSpace::read(KvPool& pool, int32_t cache, int64_t have, const SwappedPag
   pool.for_each_seen_page(cache, [&](size_t group, int64_t index, int32_t page) {
     const std::span<std::byte> bytes = pool.page_memory(group, page);
     // Whole pages of what it has already may be shared; a last partial one is its own.
-    if (index >= have / kPageTokens) {
+    if (index >= have / pool.shape().page_tokens) {
       done = done && file_.read(at, bytes);
       bytes_read += static_cast<int64_t>(bytes.size());
     }

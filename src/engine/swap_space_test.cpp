@@ -63,8 +63,12 @@ TEST(ByteRanges, NeverHandOutAByteTwice) {
 
 constexpr int64_t kBytes = 64 << 20;
 
-KvPool pool_of(KvType type) {
-  const KvShape shape = {.groups = {{0, 2}, {40, 1}}, .kv_heads = 2, .head_size = 32, .type = type};
+KvPool pool_of(KvType type, int page_tokens = kDefaultPageTokens) {
+  const KvShape shape = {.groups = {{0, 2}, {40, 1}},
+                         .kv_heads = 2,
+                         .head_size = 32,
+                         .type = type,
+                         .page_tokens = page_tokens};
   return {shape, {64, 64}, 64};
 }
 
@@ -87,10 +91,14 @@ std::vector<std::byte> bytes_of(const KvPool& pool, int32_t cache) {
 
 TEST(SwapSpace, GivesBackTheBytesOfEveryTypeLengthAndPolicy) {
   SwapSpace swap(testing::TempDir(), kBytes);
-  for (const KvType type : {KvType::f32, KvType::f16, KvType::q8, KvType::q4})
+  for (const auto& [type, page_tokens] : {std::pair(KvType::f32, 16),
+                                          {KvType::f16, 8},
+                                          {KvType::f16, 16},
+                                          {KvType::q8, 32},
+                                          {KvType::q4, 64}})
     for (const KvPolicy policy : {KvPolicy{}, KvPolicy{20, 0}, KvPolicy{24, 4}})
       for (const int64_t tokens : {1, 15, 16, 17, 31, 39, 40, 41, 64, 120, 333}) {
-        KvPool pool = pool_of(type);
+        KvPool pool = pool_of(type, page_tokens);
         int32_t cache = pool.create(0, policy);
         for (int64_t at = 0; at < tokens; at += std::min<int64_t>(64, tokens - at))
           ASSERT_TRUE(pool.append(cache, std::min<int64_t>(64, tokens - at)));
@@ -128,8 +136,9 @@ TEST(SwapSpace, GivesBackTheBytesOfEveryTypeLengthAndPolicy) {
 
 TEST(SwapSpace, ReadsOnlyWhatIsMissing) {
   SwapSpace swap(testing::TempDir(), kBytes);
-  for (const int64_t have : {0, 50, 99, 100}) {
-    KvPool pool = pool_of(KvType::f16);
+  for (const auto& [have, page_tokens] :
+       {std::pair(0, 16), {50, 16}, {99, 16}, {100, 16}, {99, 8}, {100, 32}}) {
+    KvPool pool = pool_of(KvType::f16, page_tokens);
     const int32_t first = pool.create();
     ASSERT_TRUE(pool.append(first, 64));
     ASSERT_TRUE(pool.append(first, 36));

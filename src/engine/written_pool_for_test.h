@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/kv_pool.h"
-#include "kernels/attention.h"
 #include "text/tokenizer.h"
 
 namespace strata {
@@ -16,12 +15,17 @@ namespace strata {
 using Tokens = std::vector<TokenId>;
 
 // A pool whose pages hold, instead of keys and values, what they would depend on: the tokens up to
-// and with their position. Every group has one head of one dimension of f32, so that a page is 16
-// slots of a key and more; the first bytes of a page serve as 16 fingerprints.
+// and with their position. Every group has one head of one dimension of f32, so that a page is a
+// slot of a key for each token and more; its first bytes serve as their fingerprints.
 class WrittenPool {
  public:
-  WrittenPool(std::vector<KvShape::Group> groups, int64_t pages)
-      : pool_({.groups = groups, .kv_heads = 1, .head_size = 1, .type = KvType::f32},
+  WrittenPool(std::vector<KvShape::Group> groups, int64_t pages,
+              int page_tokens = kDefaultPageTokens)
+      : pool_({.groups = groups,
+               .kv_heads = 1,
+               .head_size = 1,
+               .type = KvType::f32,
+               .page_tokens = page_tokens},
               std::vector<int64_t>(groups.size(), pages), 64) {}
 
   KvPool& pool() { return pool_; }
@@ -62,11 +66,12 @@ class WrittenPool {
     return out;
   }
   uint32_t* slot(int32_t cache, size_t group, int64_t position) {
+    const int64_t page_tokens = pool_.shape().page_tokens;
     const int32_t page =
-        pool_.page_table(cache, group)[static_cast<size_t>(position / kPageTokens)];
+        pool_.page_table(cache, group)[static_cast<size_t>(position / page_tokens)];
     EXPECT_GE(page, 0) << "group " << group << ", position " << position;
     std::byte* bytes = pool_.layer_base(group, 0) + pool_.shape().page_bytes(group) * page;
-    return reinterpret_cast<uint32_t*>(bytes) + position % kPageTokens;
+    return reinterpret_cast<uint32_t*>(bytes) + position % page_tokens;
   }
 
   KvPool pool_;

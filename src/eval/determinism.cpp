@@ -166,7 +166,7 @@ class Verification {
     const std::string crowd = fmt::format("among {} others", options_.others);
     add("among others", crowd + ", one batch", *plain, true);
 
-    KvShape shape = kv_shape(plain->model(), engine_.kv_type);
+    KvShape shape = kv_shape(plain->model(), engine_.kv_type, {}, engine_.page_tokens);
     for (const int threads : {1, 2, 3}) {
       EngineOptions o = engine_;
       o.threads = threads;
@@ -178,6 +178,12 @@ class Verification {
       o.max_running = rows == 1 ? 1 : 7;
       add("prompts in chunks", fmt::format("steps of {} rows", std::max(rows, o.max_running)),
           *load(o), rows > 1);
+    }
+    for (const int tokens : {8, 64}) {
+      if (tokens == engine_.page_tokens) continue;
+      EngineOptions o = engine_;
+      o.page_tokens = tokens;
+      add("page sizes", fmt::format("pages of {} tokens, {}", tokens, crowd), *load(o), true);
     }
     EngineOptions cached = engine_;
     cached.prefix_cache = true;
@@ -197,12 +203,13 @@ class Verification {
       uint64_t page = 0;
       for (size_t g = 0; g < shape.groups.size(); ++g)
         page += static_cast<uint64_t>(shape.page_bytes(g));
-      constexpr uint64_t kPages = kContext / 16;  // one long sequence, or many that grow
-      o.itl_target_seconds = 10;                  // let in at once what fits
-      others_tokens_ = 60;                        // more pages than each has when it is let in
-      o.kv_memory = page * kPages;
+      // One long sequence, or many that grow.
+      const auto pages = static_cast<uint64_t>(shape.pages_for(kContext));
+      o.itl_target_seconds = 10;  // let in at once what fits
+      others_tokens_ = 60;        // more pages than each has when it is let in
+      o.kv_memory = page * pages;
       add("preempted",
-          fmt::format("a pool of {} pages, {}", kPages,
+          fmt::format("a pool of {} pages, {}", pages,
                       way == 0   ? "computed again"
                       : way == 1 ? "computed again, prefix cache on"
                                  : "swapped"),

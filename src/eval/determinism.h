@@ -36,11 +36,11 @@ struct DeterminismOptions {
 
 // Checks promise 1 on this model and machine: a handful of requests, greedy and seeded, with
 // penalties, logprobs and several choices, are answered alone, among others, with 1, 2 and 3
-// threads, from the prefix cache, with their prompts cut into chunks of several sizes, and
-// preempted, computed again or swapped; ids, texts and the bits of logprobs must be the same every
-// time, and the text of the stream's pieces that of the ids. `engine`: threads, kv_type,
-// activations as the model is served. Throws Error{invalid_argument} for a model whose context is
-// below 256 tokens.
+// threads, with other page sizes, from the prefix cache, with their prompts cut into chunks of
+// several sizes, and preempted, computed again or swapped; ids, texts and the bits of logprobs must
+// be the same every time, and the text of the stream's pieces that of the ids. `engine`: threads,
+// kv_type, activations as the model is served. Throws Error{invalid_argument} for a model whose
+// context is below 256 tokens.
 DeterminismReport verify_determinism(const std::string& model, const EngineOptions& engine,
                                      const DeterminismOptions& options);
 

@@ -82,7 +82,7 @@ TEST(Streaming, SinksGoOnForEverInConstantMemory) {
   const auto segments = streaming_perplexity(exec, *model, text, {.segment = 500, .step_rows = 1});
   const auto other = streaming_perplexity(again, *model, text, {.segment = 500, .step_rows = 64});
   ASSERT_EQ(segments.size(), 10u);
-  const int64_t most = most_pages(policy, 6000, 1);
+  const int64_t most = exec.kv().shape().most_pages(policy, 6000, 1);
   for (size_t s = 0; s < segments.size(); ++s) {
     EXPECT_EQ(segments[s].nll, other[s].nll) << s;
     EXPECT_LE(segments[s].pages, most);

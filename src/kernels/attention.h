@@ -23,42 +23,54 @@ namespace strata {
 // Src: Milakov & Gimelshein 2018 (arXiv:1805.02867); Dao et al. 2022 (arXiv:2205.14135); sinks:
 // Xiao et al. 2023 (arXiv:2309.17453); soft cap: Gemma 2 (arXiv:2408.00118).
 
-inline constexpr int kPageTokens = 16;
+// Chunks are whole pages, whatever a page's size (kPageSizes): it changes no bit of a result.
+
 inline constexpr int kChunkTokens = 64;
-inline constexpr int kChunkPages = kChunkTokens / kPageTokens;
+// Neighbouring keys that are multiplied at once.
+inline constexpr int kPanelTokens = 16;
+inline constexpr int kChunkPanels = kChunkTokens / kPanelTokens;
+
+struct PageShape {
+  int head_size = 0;                // Dh
+  int tokens = kDefaultPageTokens;  // S: one of kPageSizes
+};
 
 // One KV head of one page of one layer, elements of the KV type:
-//   keys   [Dh][16]      token fastest: scores of neighbouring keys in neighbouring lanes
-//   values [16][Dh_16]   Dh rounded up to a multiple of 16, the rest zero
-// Both together are head_page_elements(Dh); heads of a page follow each other.
+//   keys   [Dh][S]      token fastest: scores of neighbouring keys in neighbouring lanes; rounded
+//                       up to a multiple of 16 (pages of 8 tokens, odd Dh)
+//   values [S][Dh_16]   Dh rounded up to a multiple of 16, the rest zero
+// Both together are head_page_elements(); heads of a page follow each other.
 //
 // q8: x = s c with c of -127..127; q4: x = s c + b with c of 0..15; s and b an f16 each for every
 // kKvGroup elements of a token's key or value (the last group may be smaller). They are the token's
 // own, so a stored key never changes. Behind the codes of keys and values lie
-//   of keys   s [groups][16], of q4 b [groups][16]
-//   of values s [16][groups], of q4 b [16][groups]
+//   of keys   s [groups][S], of q4 b [groups][S]
+//   of values s [S][groups], of q4 b [S][groups]
 // Of 16 consecutive codes of q4 the first 8 lie in the low halves of 8 bytes.
 inline constexpr int kKvGroup = 32;
 inline constexpr int padded_head(int head_size) { return (head_size + 15) / 16 * 16; }
 inline constexpr int kv_groups(int head_size) { return (head_size + kKvGroup - 1) / kKvGroup; }
-inline constexpr int64_t head_page_elements(int head_size) {
-  return int64_t{kPageTokens} * (head_size + padded_head(head_size));
+inline constexpr int64_t key_elements(const PageShape& page) {
+  return (int64_t{page.tokens} * page.head_size + 15) / 16 * 16;
 }
-inline constexpr int64_t head_page_bytes(KvType type, int head_size) {
+inline constexpr int64_t head_page_elements(const PageShape& page) {
+  return key_elements(page) + int64_t{page.tokens} * padded_head(page.head_size);
+}
+inline constexpr int64_t head_page_bytes(KvType type, const PageShape& page) {
   const int per_group = type == KvType::q8 ? 1 : type == KvType::q4 ? 2 : 0;
-  const int64_t f16s = int64_t{2} * kPageTokens * kv_groups(head_size) * per_group;
-  return head_page_elements(head_size) * kv_type_bits(type) / 8 + 2 * f16s;
+  const int64_t f16s = int64_t{2} * page.tokens * kv_groups(page.head_size) * per_group;
+  return head_page_elements(page) * kv_type_bits(type) / 8 + 2 * f16s;
 }
 
-// The keys and values of one KV head. `base` + pages[i] * page_stride bytes holds the 16 positions
-// from 16 (first_page + i) on; entries of pages that no query sees are never looked at.
+// The keys and values of one KV head. `base` + pages[i] * page_stride bytes holds the S positions
+// from S (first_page + i) on; entries of pages that no query sees are never looked at.
 struct KvHead {
   const void* base = nullptr;
   const int32_t* pages = nullptr;
   int64_t page_stride = 0;
-  int head_size = 0;
+  PageShape page = {};
   int64_t first_page = 0;
-  // What is added to the stored keys of each chunk: [kChunkPages][Dh][16] f32, multiplied with the
+  // What is added to the stored keys of each chunk: [kChunkPanels][Dh][16] f32, multiplied with the
   // queries' own q_added; or null.
   const float* added_keys = nullptr;
 };
@@ -90,8 +102,9 @@ struct AttentionKernels {
   // Err (bounds in attention_test.cpp): like softmax's, sums of at most max(Dh, 64) products.
   void (*chunk)(const KvHead& kv, const AttentionQueries& queries, int32_t chunk,
                 const AttentionSums& out) noexcept;
-  // Writes token rows k, v [Dh] of one KV head to slot `slot` (0..15) of a head page.
-  void (*store)(const float* k, const float* v, int head_size, int slot, void* head_page) noexcept;
+  // Writes token rows k, v [Dh] of one KV head to slot `slot` (0..S - 1) of a head page.
+  void (*store)(const float* k, const float* v, const PageShape& page, int slot,
+                void* head_page) noexcept;
   // into = merge(into, part) for each query; start with m = -inf, l = 0, o = 0.
   void (*merge)(const AttentionSums& into, const AttentionSums& part, int count,
                 int head_size) noexcept;
@@ -101,7 +114,7 @@ struct AttentionKernels {
   // ---- Of q8 and q4 alone, null in the others, as `chunk` is null here ----
   // A head page into the same page of f32.
   // Err: s c is exact in f32, s c + b rounds once; a page never written gives any values.
-  void (*unpack)(const void* head_page, int head_size, float* out) noexcept;
+  void (*unpack)(const void* head_page, const PageShape& page, float* out) noexcept;
   // x [Dh] = H x, in place: the Walsh-Hadamard transform over blocks of the largest power of two
   // that divides Dh, orthonormal and its own inverse. Products of two turned vectors are those of
   // the vectors, and an outlier of one element is spread over all of them.

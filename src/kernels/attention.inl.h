@@ -8,7 +8,7 @@ namespace strata {
 namespace {
 
 constexpr int kLanes = Vec::kLanes;
-constexpr int kPanel = 16;  // columns of a register tile: the tokens of a page, or 16 dimensions
+constexpr int kPanel = kPanelTokens;  // columns of a register tile: tokens, or as many dimensions
 constexpr int kPanelVecs = kPanel / kLanes;
 
 // acc[r][..16] += sum over i < n of a[r][i] * b[i * ldb ..][..16], products added in order of i.
@@ -28,16 +28,9 @@ inline void multiply_add(Vec (&acc)[kRows][kPanelVecs], const float* const* a, c
 }
 
 template <class Element>
-struct HeadPage {
-  const Element* keys;
-  const Element* values;
-};
-template <class Element>
-inline HeadPage<Element> head_page(const KvHead& kv, int64_t page) {
-  const char* bytes =
-      static_cast<const char*>(kv.base) + kv.pages[page - kv.first_page] * kv.page_stride;
-  const auto* keys = reinterpret_cast<const Element*>(bytes);
-  return {keys, keys + int64_t{kPageTokens} * kv.head_size};
+inline const Element* head_page(const KvHead& kv, int64_t page) {
+  return reinterpret_cast<const Element*>(static_cast<const char*>(kv.base) +
+                                          kv.pages[page - kv.first_page] * kv.page_stride);
 }
 
 inline int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -96,29 +89,40 @@ void chunk_tile(const KvHead& kv, const AttentionQueries& queries, int first, in
     tile = {smaller(tile.from, seen[r].from), larger(tile.to, seen[r].to)};
   }
   if (!tile.any()) return;
-  const int64_t chunk_page = int64_t{chunk} * kChunkPages;
-  // The tokens of a page that some query sees; what else lies there may never have been written.
-  const auto tokens_of = [&](int page) {
-    const int start = page * kPageTokens;
-    return Tokens{larger(tile.from, start), smaller(tile.to, start + kPageTokens)};
+  const int page_tokens = kv.page.tokens, head_size = kv.page.head_size;
+  const int pages = kChunkTokens / page_tokens;
+  const int64_t chunk_page = int64_t{chunk} * pages;
+  // Those of `count` tokens that some query sees; what else lies there may never have been written.
+  const auto seen_of = [&](int start, int count) {
+    return Tokens{larger(tile.from, start), smaller(tile.to, start + count)};
   };
 
-  float scores[kRows][kChunkTokens] = {};
-  for (int page = 0; page < kChunkPages; ++page) {
-    if (!tokens_of(page).any()) continue;
+  // In a page of 8 half of a panel is what follows a row there, values behind the last one. Scores
+  // of that are written over by the next page's, or nobody sees them.
+  float scores[kRows][kChunkTokens + kPanel / 2] = {};
+  const auto keep_scores = [&](int start, const Vec(&acc)[kRows][kPanelVecs]) {
+    for (int r = 0; r < kRows; ++r)
+      for (int j = 0; j < kPanelVecs; ++j) store(&scores[r][start + j * kLanes], acc[r][j]);
+  };
+  for (int page = 0; page < pages; ++page)
+    for (int slot = 0; slot < page_tokens; slot += kPanel) {
+      const int start = page * page_tokens + slot;
+      if (!seen_of(start, smaller(kPanel, page_tokens)).any()) continue;
+      Vec acc[kRows][kPanelVecs];
+      for (int r = 0; r < kRows; ++r)
+        for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = zero();
+      multiply_add<kRows>(acc, queries.q + first, head_page<Element>(kv, chunk_page + page) + slot,
+                          page_tokens, head_size);
+      keep_scores(start, acc);
+    }
+  for (int start = 0; kv.added_keys != nullptr && start < kChunkTokens; start += kPanel) {
+    if (!seen_of(start, kPanel).any()) continue;
     Vec acc[kRows][kPanelVecs];
     for (int r = 0; r < kRows; ++r)
-      for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = zero();
-    multiply_add<kRows>(acc, queries.q + first, head_page<Element>(kv, chunk_page + page).keys,
-                        kPageTokens, kv.head_size);
-    if (kv.added_keys != nullptr)
-      multiply_add<kRows>(
-          acc, queries.q_added + first,
-          reinterpret_cast<const F32*>(kv.added_keys) + int64_t{page} * kPageTokens * kv.head_size,
-          kPageTokens, kv.head_size);
-    for (int r = 0; r < kRows; ++r)
-      for (int j = 0; j < kPanelVecs; ++j)
-        store(&scores[r][page * kPageTokens + j * kLanes], acc[r][j]);
+      for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = load(&scores[r][start + j * kLanes]);
+    const auto* added = reinterpret_cast<const F32*>(kv.added_keys) + int64_t{start} * head_size;
+    multiply_add<kRows>(acc, queries.q_added + first, added, kPanel, head_size);
+    keep_scores(start, acc);
   }
 
   for (int r = 0; r < kRows; ++r) {
@@ -130,19 +134,20 @@ void chunk_tile(const KvHead& kv, const AttentionQueries& queries, int first, in
     }
   }
 
-  const int padded = padded_head(kv.head_size);
+  const int padded = padded_head(head_size);
+  const int64_t keys = key_elements(kv.page);
   for (int d = 0; d < padded; d += kPanel) {
     Vec acc[kRows][kPanelVecs];
     for (int r = 0; r < kRows; ++r)
       for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = zero();
-    for (int page = 0; page < kChunkPages; ++page) {
-      const Tokens tokens = tokens_of(page);
+    for (int page = 0; page < pages; ++page) {
+      const Tokens tokens = seen_of(page * page_tokens, page_tokens);
       if (!tokens.any()) continue;
       const float* weights[kRows];
       for (int r = 0; r < kRows; ++r) weights[r] = scores[r] + tokens.from;
       multiply_add<kRows>(acc, weights,
-                          head_page<Element>(kv, chunk_page + page).values +
-                              (tokens.from - page * kPageTokens) * padded + d,
+                          head_page<Element>(kv, chunk_page + page) + keys +
+                              (tokens.from - page * page_tokens) * padded + d,
                           padded, tokens.to - tokens.from);
     }
     for (int r = 0; r < kRows; ++r)
@@ -182,15 +187,16 @@ void chunk(const KvHead& kv, const AttentionQueries& queries, int32_t index,
 }
 
 template <class Element>
-void store_token(const float* k, const float* v, int head_size, int slot, void* page) noexcept {
-  auto* keys = static_cast<Element*>(page);
-  Element* values =
-      keys + int64_t{kPageTokens} * head_size + int64_t{slot} * padded_head(head_size);
-  for (int d = 0; d < head_size; ++d) {
-    from_float(k[d], keys[d * kPageTokens + slot]);
+void store_token(const float* k, const float* v, const PageShape& page, int slot,
+                 void* head_page) noexcept {
+  const int padded = padded_head(page.head_size);
+  auto* keys = static_cast<Element*>(head_page);
+  Element* values = keys + key_elements(page) + int64_t{slot} * padded;
+  for (int d = 0; d < page.head_size; ++d) {
+    from_float(k[d], keys[d * page.tokens + slot]);
     from_float(v[d], values[d]);
   }
-  for (int d = head_size; d < padded_head(head_size); ++d) from_float(0.0f, values[d]);
+  for (int d = page.head_size; d < padded; ++d) from_float(0.0f, values[d]);
 }
 
 void merge(const AttentionSums& into, const AttentionSums& part, int count,

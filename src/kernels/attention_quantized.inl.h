@@ -1,7 +1,7 @@
 #pragma once
 
 // Pages of q8 and q4 (attention.h), once for all levels; included behind attention.inl.h. Loops
-// over codes have fixed lengths of 16, for the compiler to turn into vectors.
+// over codes have a fixed length, for the compiler to turn into vectors.
 #include <type_traits>
 
 #include "kernels/attention.inl.h"
@@ -19,71 +19,95 @@ template <int kBits, class Byte>
 struct QuantizedPage {
   using Half = std::conditional_t<std::is_const_v<Byte>, const F16, F16>;
 
-  QuantizedPage(Byte* page, int head_size)
-      : groups(kv_groups(head_size)),
-        padded(padded_head(head_size)),
+  QuantizedPage(Byte* page, const PageShape& shape)
+      : groups(kv_groups(shape.head_size)),
+        padded(padded_head(shape.head_size)),
+        fits(shape.tokens * groups),
         keys(page),
-        values(keys + code_bytes(int64_t{kPageTokens} * head_size)),
-        key_fits(reinterpret_cast<Half*>(values + code_bytes(int64_t{kPageTokens} * padded))),
-        value_fits(key_fits + kHalves * kPageTokens * groups) {}
+        values(keys + code_bytes(key_elements(shape))),
+        key_fits(reinterpret_cast<Half*>(keys + code_bytes(head_page_elements(shape)))),
+        value_fits(key_fits + kHalves * fits) {}
 
   static constexpr int kHalves = kBits == 4 ? 2 : 1;  // of a group
   static constexpr int64_t code_bytes(int64_t codes) { return codes * kBits / 8; }
 
-  // The fit at `index` of all groups' [kPageTokens * groups].
-  GroupFit fit(const Half* fits, int index) const {
-    return {fits[index], kBits == 4 ? fits[kPageTokens * groups + index] : F16{}};
+  // The fit at `index` of all groups' [S * groups].
+  GroupFit fit(const Half* of, int index) const {
+    return {of[index], kBits == 4 ? of[fits + index] : F16{}};
   }
-  void put_fit(Half* fits, int index, const GroupFit& fit) const {
-    fits[index] = fit.scale;
-    if constexpr (kBits == 4) fits[kPageTokens * groups + index] = fit.offset;
+  void put_fit(Half* of, int index, const GroupFit& fit) const {
+    of[index] = fit.scale;
+    if constexpr (kBits == 4) of[fits + index] = fit.offset;
   }
 
-  int groups, padded;
+  int groups, padded, fits;
   Byte* keys;
   Byte* values;
   Half* key_fits;
   Half* value_fits;
 };
 
-// out[i] = the i-th of 16 codes.
+constexpr int kRun = 16;  // codes decoded at once
+
+// out[i] = the i-th of kRun codes.
 template <int kBits>
-inline void decode_codes(const uint8_t* codes, float (&out)[16]) {
+inline void decode_codes(const uint8_t* codes, float (&out)[kRun]) {
   if constexpr (kBits == 8) {
-    for (int i = 0; i < 16; ++i) out[i] = static_cast<float>(static_cast<int8_t>(codes[i]));
+    for (int i = 0; i < kRun; ++i) out[i] = static_cast<float>(static_cast<int8_t>(codes[i]));
   } else {
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < kRun / 2; ++i) {
       out[i] = static_cast<float>(codes[i] & 15);
-      out[i + 8] = static_cast<float>(codes[i] >> 4);
+      out[i + kRun / 2] = static_cast<float>(codes[i] >> 4);
     }
   }
 }
 
-template <int kBits>
-void unpack_page(const void* head_page, int head_size, float* out) noexcept {
-  const QuantizedPage<kBits, const uint8_t> page(static_cast<const uint8_t*>(head_page), head_size);
-  float codes[16];
-  for (int g = 0; g < page.groups; ++g) {
-    float scales[16], offsets[16];
-    for (int t = 0; t < 16; ++t) {
-      const GroupFit fit = page.fit(page.key_fits, g * kPageTokens + t);
-      scales[t] = to_float(fit.scale);
-      offsets[t] = to_float(fit.offset);
+// unpack() of pages of kTokens tokens.
+template <int kBits, int kTokens>
+void unpack_tokens(const uint8_t* head_page, int head_size, float* out) {
+  const PageShape shape{head_size, kTokens};
+  const QuantizedPage<kBits, const uint8_t> page(head_page, shape);
+  // A run of keys is of one dimension or, in pages of 8, of two.
+  constexpr int kRunTokens = kTokens < kRun ? kTokens : kRun, kRunDims = kRun / kRunTokens;
+  float codes[kRun];
+  for (int g = 0; g < page.groups; ++g)
+    for (int first = 0; first < kTokens; first += kRunTokens) {
+      float scales[kRun], offsets[kRun];
+      for (int i = 0; i < kRun; ++i) {
+        const GroupFit fit = page.fit(page.key_fits, g * kTokens + first + i % kRunTokens);
+        scales[i] = to_float(fit.scale);
+        offsets[i] = to_float(fit.offset);
+      }
+      for (int d = g * kKvGroup; d < smaller(head_size, (g + 1) * kKvGroup); d += kRunDims) {
+        const int64_t at = int64_t{d} * kTokens + first;
+        decode_codes<kBits>(page.keys + page.code_bytes(at), codes);
+        for (int i = 0; i < kRun; ++i) out[at + i] = codes[i] * scales[i] + offsets[i];
+      }
     }
-    for (int d = g * kKvGroup; d < smaller(head_size, (g + 1) * kKvGroup); ++d) {
-      decode_codes<kBits>(page.keys + page.code_bytes(int64_t{d} * 16), codes);
-      for (int t = 0; t < 16; ++t) out[int64_t{d} * 16 + t] = codes[t] * scales[t] + offsets[t];
-    }
-  }
-  out += int64_t{kPageTokens} * head_size;
-  for (int t = 0; t < kPageTokens; ++t)
-    for (int d = 0; d < page.padded; d += 16) {
+  out += key_elements(shape);
+  for (int t = 0; t < kTokens; ++t)
+    for (int d = 0; d < page.padded; d += kRun) {
       const int64_t at = int64_t{t} * page.padded + d;
       const GroupFit fit = page.fit(page.value_fits, t * page.groups + d / kKvGroup);
       const float scale = to_float(fit.scale), offset = to_float(fit.offset);
       decode_codes<kBits>(page.values + page.code_bytes(at), codes);
-      for (int i = 0; i < 16; ++i) out[at + i] = codes[i] * scale + offset;
+      for (int i = 0; i < kRun; ++i) out[at + i] = codes[i] * scale + offset;
     }
+}
+
+template <int kBits>
+void unpack_page(const void* head_page, const PageShape& shape, float* out) noexcept {
+  const auto* codes = static_cast<const uint8_t*>(head_page);
+  switch (shape.tokens) {
+    case 8:
+      return unpack_tokens<kBits, 8>(codes, shape.head_size, out);
+    case 16:
+      return unpack_tokens<kBits, 16>(codes, shape.head_size, out);
+    case 32:
+      return unpack_tokens<kBits, 32>(codes, shape.head_size, out);
+    default:
+      return unpack_tokens<kBits, 64>(codes, shape.head_size, out);
+  }
 }
 
 constexpr float kInfinity = __builtin_inff();
@@ -198,15 +222,16 @@ inline GroupFit fit_group(const float* x, int n, float* codes) {
 }
 
 template <int kBits>
-void store_quantized(const float* k, const float* v, int head_size, int slot, void* out) noexcept {
-  const QuantizedPage<kBits, uint8_t> page(static_cast<uint8_t*>(out), head_size);
+void store_quantized(const float* k, const float* v, const PageShape& shape, int slot,
+                     void* out) noexcept {
+  const QuantizedPage<kBits, uint8_t> page(static_cast<uint8_t*>(out), shape);
   float codes[kKvGroup];
   for (int g = 0; g < page.groups; ++g) {
     const int first = g * kKvGroup;
-    const int n = smaller(kKvGroup, head_size - first);
-    page.put_fit(page.key_fits, g * kPageTokens + slot, fit_group<kBits>(k + first, n, codes));
+    const int n = smaller(kKvGroup, shape.head_size - first);
+    page.put_fit(page.key_fits, g * shape.tokens + slot, fit_group<kBits>(k + first, n, codes));
     for (int i = 0; i < n; ++i)
-      put_code<kBits>(page.keys, int64_t{first + i} * kPageTokens + slot, codes[i]);
+      put_code<kBits>(page.keys, int64_t{first + i} * shape.tokens + slot, codes[i]);
     page.put_fit(page.value_fits, slot * page.groups + g, fit_group<kBits>(v + first, n, codes));
     for (int i = 0; i < smaller(kKvGroup, page.padded - first); ++i)
       put_code<kBits>(page.values, int64_t{slot} * page.padded + first + i, codes[i]);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/cpu.h"
@@ -44,25 +45,25 @@ float as_stored(float x, KvType type) {
 class Cache {
  public:
   Cache(const AttentionKernels& kernels, KvType type, int head_size, int64_t tokens,
-        uint32_t seed = 1, bool reversed_pages = true)
-      : head_size_(head_size), tokens_(tokens) {
+        uint32_t seed = 1, bool reversed_pages = true, int page_tokens = kDefaultPageTokens)
+      : page_{head_size, page_tokens}, tokens_(tokens) {
     keys_ = values(tokens * head_size, seed, 1.5f);
     values_ = values(tokens * head_size, seed + 1, 2);
-    const int64_t page_count = (tokens + kPageTokens - 1) / kPageTokens;
-    stride_ = head_page_bytes(type, head_size) + 64;
+    const int64_t page_count = (tokens + page_tokens - 1) / page_tokens;
+    stride_ = head_page_bytes(type, page_) + 64;
     const int64_t bytes = stride_ * page_count - 64;
     memory_ = std::make_unique<Guarded>(bytes / 4, tokens % 2 == 0 ? Guard::before : Guard::after);
     std::memset(memory_->data(), 0xff, static_cast<size_t>(bytes));
     for (int64_t p = 0; p < page_count; ++p)
       pages_.push_back(static_cast<int32_t>(reversed_pages ? page_count - 1 - p : p));
     for (int64_t t = 0; t < tokens; ++t)
-      kernels.store(keys_.data() + t * head_size, values_.data() + t * head_size, head_size,
-                    static_cast<int>(t % kPageTokens),
-                    base() + pages_[static_cast<size_t>(t / kPageTokens)] * stride_);
+      kernels.store(keys_.data() + t * head_size, values_.data() + t * head_size, page_,
+                    static_cast<int>(t % page_tokens),
+                    base() + pages_[static_cast<size_t>(t / page_tokens)] * stride_);
     for (float& x : keys_) x = as_stored(x, type);
     for (float& x : values_) x = as_stored(x, type);
   }
-  KvHead head() const { return {base(), pages_.data(), stride_, head_size_}; }
+  KvHead head() const { return {base(), pages_.data(), stride_, page_}; }
   const float* keys() const { return keys_.data(); }
   const float* vals() const { return values_.data(); }
   int64_t tokens() const { return tokens_; }
@@ -70,7 +71,7 @@ class Cache {
  private:
   char* base() const { return reinterpret_cast<char*>(memory_->data()); }
 
-  int head_size_;
+  PageShape page_;
   int64_t tokens_, stride_ = 0;
   std::vector<float> keys_, values_;
   std::unique_ptr<Guarded> memory_;
@@ -88,7 +89,7 @@ std::vector<std::vector<float>> attend(const AttentionKernels& kernels, const Kv
                                        int64_t tokens, const std::vector<Query>& queries,
                                        float scale, int tile, int32_t sinks = 0,
                                        float soft_cap = 0) {
-  const int size = head.head_size;
+  const int size = head.page.head_size;
   std::vector<std::vector<float>> y(queries.size(), std::vector<float>(static_cast<size_t>(size)));
   for (size_t first = 0; first < queries.size(); first += static_cast<size_t>(tile)) {
     const size_t n = std::min(queries.size() - first, static_cast<size_t>(tile));
@@ -211,7 +212,7 @@ TEST_P(Attention, SkipsPagesBetweenSinksAndWindow) {
   const KvHead whole = cache.head();
   std::vector<int32_t> pages(whole.pages, whole.pages + 4);
   pages[1] = pages[2] = 1 << 30;  // far outside the memory
-  const KvHead cut{whole.base, pages.data(), whole.page_stride, whole.head_size};
+  const KvHead cut{whole.base, pages.data(), whole.page_stride, whole.page};
   EXPECT_EQ(attend(kernels(), cut, cache.tokens(), queries, 0.3f, 2, 4), y);
 }
 
@@ -256,16 +257,75 @@ TEST_P(Attention, BitsDoNotDependOnTilesOrPages) {
   EXPECT_EQ(attend(kernels(), straight, queries, 0.125f, 6), whole);
 }
 
+// Head sizes that fill a page of 8 to a multiple of 16 elements and not; queries that begin and end
+// anywhere in a page, and sinks; pages that nobody sees are not looked at, whatever their size.
+TEST_P(Attention, BitsDoNotDependOnTheSizeOfPages) {
+  for (const int size : {1, 2, 7, 10, 64}) {
+    for (const int64_t tokens : {1, 9, 120, 201}) {
+      std::vector<Query> queries;
+      for (int32_t end = 1; end <= tokens; end += 1 + end / 9)
+        for (const int32_t window : {3, 16, 70, 500})
+          queries.push_back({values(size, static_cast<uint32_t>(end * 100 + window), 3),
+                             std::max(end - window, 0), end});
+      const Cache usual(kernels(), type(), size, tokens);
+      const auto want = attend(kernels(), usual, queries, 0.2f, 7, 5, 3.0f);
+      for (const int page_tokens : kPageSizes) {
+        const Cache cache(kernels(), type(), size, tokens, 1, true, page_tokens);
+        EXPECT_EQ(attend(kernels(), cache, queries, 0.2f, 7, 5, 3.0f), want)
+            << "Dh " << size << " T " << tokens << " pages of " << page_tokens;
+        EXPECT_EQ(attend(kernels(), cache, queries, 0.2f, 1, 5, 3.0f), want)
+            << "alone, Dh " << size << " T " << tokens << " pages of " << page_tokens;
+      }
+    }
+  }
+}
+
+// What is added to keys lies in panels of 16 tokens, however large the pages.
+TEST_P(Attention, AddedKeysDoNotDependOnTheSizeOfPages) {
+  const int size = 10;
+  const std::vector<float> added = values(kChunkTokens * size, 5, 2);
+  const std::vector<float> q = values(size, 6, 2), q_added = values(size, 7, 1);
+  const float *q_row = q.data(), *q_added_row = q_added.data();
+  const auto scores = [&](int page_tokens, int32_t begin, int32_t end) {
+    const Cache cache(kernels(), type(), size, 60, 1, true, page_tokens);
+    KvHead head = cache.head();
+    head.added_keys = added.data();
+    float m = 0, l = 0;
+    std::vector<float> o(static_cast<size_t>(padded_head(size)), 0);
+    const AttentionQueries queries{&q_row, &begin, &end, 1, 0.5f, 0, &q_added_row};
+    kernels().chunk(head, queries, 0, {&m, &l, o.data()});
+    o.push_back(m);
+    o.push_back(l);
+    return o;
+  };
+  for (const int page_tokens : kPageSizes)
+    for (const auto& [begin, end] : {std::pair{0, 60}, {0, 1}, {7, 8}, {13, 27}, {59, 60}})
+      EXPECT_EQ(scores(page_tokens, begin, end), scores(kDefaultPageTokens, begin, end))
+          << page_tokens << ", " << begin << " to " << end;
+  // By hand, of one key: its weight is 1, so m is its score.
+  const Cache cache(kernels(), type(), size, 60);
+  double score = 0;
+  for (int d = 0; d < size; ++d) {
+    const auto i = static_cast<size_t>(d);
+    const float bias = added[static_cast<size_t>(13 / kPanelTokens * kPanelTokens * size +
+                                                 d * kPanelTokens + 13 % kPanelTokens)];
+    score += static_cast<double>(q[i]) * static_cast<double>(cache.keys()[13 * size + d]) +
+             static_cast<double>(q_added[i]) * static_cast<double>(bias);
+  }
+  EXPECT_NEAR(scores(8, 13, 14)[static_cast<size_t>(padded_head(size))], 0.5 * score, 1e-4);
+}
+
 TEST_P(Attention, StoresAsTheTypeRounds) {
-  const int size = 6;
+  const PageShape shape{6};
+  const int size = shape.head_size, tokens = shape.tokens;
   std::vector<float> k = {1.0009765625f, -65504, 70000, 1e-8f, -0.0f, 5.9604645e-8f};
   std::vector<float> v = {0.1f,    65519.9f, -6.1e-5f,
                           3.0e-5f, 1e-40f,   std::numeric_limits<float>::quiet_NaN()};
-  std::vector<unsigned char> page(static_cast<size_t>(head_page_bytes(type(), size)), 0);
-  kernels().store(k.data(), v.data(), size, 3, page.data());
+  std::vector<unsigned char> page(static_cast<size_t>(head_page_bytes(type(), shape)), 0);
+  kernels().store(k.data(), v.data(), shape, 3, page.data());
   for (int d = 0; d < size; ++d) {
-    const int key = d * kPageTokens + 3;
-    const int value = kPageTokens * size + 3 * padded_head(size) + d;
+    const int key = d * tokens + 3;
+    const int value = tokens * size + 3 * padded_head(size) + d;
     const auto read = [&](int index) {
       if (type() == KvType::f32) {
         float x;
@@ -350,48 +410,53 @@ class QuantizedPages : public testing::TestWithParam<std::tuple<TestedLevel, KvT
   }
 };
 
-TEST_P(QuantizedPages, HoldTheNearestCodesOfEachToken) {
-  for (const int size : {2, 6, 16, 18, 32, 48, 64, 80, 128, 256}) {
-    std::vector<unsigned char> page(static_cast<size_t>(head_page_bytes(type(), size)), 0xa5);
-    std::vector<std::vector<float>> keys(kPageTokens), vals(kPageTokens);
-    for (int i = 0; i < kPageTokens; ++i) {
-      const int slot = i * 7 % kPageTokens;  // in no order: a token leaves the others as they are
-      auto& k = keys[static_cast<size_t>(slot)];
-      auto& v = vals[static_cast<size_t>(slot)];
-      k = values(size, static_cast<uint32_t>(i), std::ldexp(1.0f, 2 * i - 20));
-      v = values(size, 100 + static_cast<uint32_t>(i), 5);
-      if (i == 3) std::fill(k.begin(), k.end(), 0.0f);
-      if (i == 4) v[static_cast<size_t>(size) - 1] = -3000;
-      kernels().store(k.data(), v.data(), size, slot, page.data());
-    }
-    std::vector<float> out(static_cast<size_t>(head_page_elements(size)), NAN);
-    kernels().unpack(page.data(), size, out.data());
-    const int groups = kv_groups(size);
-    const auto scale_at = [&](int index) {  // of q4: the f16s behind the codes
-      if (type() == KvType::q8) return 0.0;
-      uint16_t bits;
-      std::memcpy(&bits,
-                  page.data() + head_page_elements(size) * kv_type_bits(type()) / 8 + 2 * index, 2);
-      return static_cast<double>(decode_f16(bits));
-    };
-    for (int slot = 0; slot < kPageTokens; ++slot)
-      for (int first = 0; first < size; first += kKvGroup) {
-        std::vector<double> k, v, got_k, got_v;
-        for (int d = first; d < std::min(size, first + kKvGroup); ++d) {
-          k.push_back(static_cast<double>(keys[static_cast<size_t>(slot)][static_cast<size_t>(d)]));
-          v.push_back(static_cast<double>(vals[static_cast<size_t>(slot)][static_cast<size_t>(d)]));
-          const int value = kPageTokens * size + slot * padded_head(size) + d;
-          got_k.push_back(
-              static_cast<double>(out[static_cast<size_t>(int64_t{d} * kPageTokens + slot)]));
-          got_v.push_back(static_cast<double>(out[static_cast<size_t>(value)]));
-        }
-        SCOPED_TRACE(testing::Message() << "Dh " << size << " slot " << slot << " d " << first);
-        expect_group(type(), scale_at(first / kKvGroup * kPageTokens + slot), k, got_k);
-        expect_group(type(), scale_at(2 * kPageTokens * groups + slot * groups + first / kKvGroup),
-                     v, got_v);
-        if (HasFailure()) return;
-      }
+void expect_nearest_codes(const AttentionKernels& kernels, KvType type, const PageShape& shape) {
+  const int size = shape.head_size, tokens = shape.tokens;
+  std::vector<unsigned char> page(static_cast<size_t>(head_page_bytes(type, shape)), 0xa5);
+  std::vector<std::vector<float>> keys(static_cast<size_t>(tokens)), vals(keys.size());
+  for (int i = 0; i < tokens; ++i) {
+    const int slot = i * 7 % tokens;  // in no order: a token leaves the others as they are
+    auto& k = keys[static_cast<size_t>(slot)];
+    auto& v = vals[static_cast<size_t>(slot)];
+    k = values(size, static_cast<uint32_t>(i), std::ldexp(1.0f, 2 * (i % 16) - 20));
+    v = values(size, 100 + static_cast<uint32_t>(i), 5);
+    if (i == 3) std::fill(k.begin(), k.end(), 0.0f);
+    if (i == 4) v[static_cast<size_t>(size) - 1] = -3000;
+    kernels.store(k.data(), v.data(), shape, slot, page.data());
   }
+  std::vector<float> out(static_cast<size_t>(head_page_elements(shape)), NAN);
+  kernels.unpack(page.data(), shape, out.data());
+  const int groups = kv_groups(size);
+  const auto scale_at = [&](int index) {  // of q4: the f16s behind the codes
+    if (type == KvType::q8) return 0.0;
+    uint16_t bits;
+    std::memcpy(&bits, page.data() + head_page_elements(shape) * kv_type_bits(type) / 8 + 2 * index,
+                2);
+    return static_cast<double>(decode_f16(bits));
+  };
+  for (int slot = 0; slot < tokens; ++slot)
+    for (int first = 0; first < size; first += kKvGroup) {
+      std::vector<double> k, v, got_k, got_v;
+      for (int d = first; d < std::min(size, first + kKvGroup); ++d) {
+        k.push_back(static_cast<double>(keys[static_cast<size_t>(slot)][static_cast<size_t>(d)]));
+        v.push_back(static_cast<double>(vals[static_cast<size_t>(slot)][static_cast<size_t>(d)]));
+        const int value = (tokens * size + 15) / 16 * 16 + slot * padded_head(size) + d;
+        got_k.push_back(static_cast<double>(out[static_cast<size_t>(int64_t{d} * tokens + slot)]));
+        got_v.push_back(static_cast<double>(out[static_cast<size_t>(value)]));
+      }
+      SCOPED_TRACE(testing::Message() << "Dh " << size << " pages of " << tokens << " slot " << slot
+                                      << " d " << first);
+      expect_group(type, scale_at(first / kKvGroup * tokens + slot), k, got_k);
+      expect_group(type, scale_at(2 * tokens * groups + slot * groups + first / kKvGroup), v,
+                   got_v);
+      if (testing::Test::HasFailure()) return;
+    }
+}
+
+TEST_P(QuantizedPages, HoldTheNearestCodesOfEachToken) {
+  for (const int tokens : kPageSizes)
+    for (const int size : {1, 2, 5, 6, 16, 18, 32, 35, 48, 64, 80, 128, 256})
+      expect_nearest_codes(kernels(), type(), {size, tokens});
 }
 
 // By hand: scale 1 and halves to the even code; 16 levels 2 apart from -4 on, all exact.
@@ -402,12 +467,15 @@ TEST_P(QuantizedPages, KeepWhatTheirLevelsHold) {
     for (int i = 0; i < 16; ++i) x.push_back(static_cast<float>(2 * ((7 * i) % 16) - 4));
     want = x;
   }
-  const auto size = static_cast<int>(x.size());
-  std::vector<unsigned char> page(static_cast<size_t>(head_page_bytes(type(), size)), 0);
-  kernels().store(x.data(), x.data(), size, 0, page.data());
-  std::vector<float> out(static_cast<size_t>(head_page_elements(size)));
-  kernels().unpack(page.data(), size, out.data());
-  for (size_t d = 0; d < x.size(); ++d) EXPECT_EQ(out[d * kPageTokens], want[d]) << d;
+  for (const int tokens : kPageSizes) {
+    const PageShape shape{static_cast<int>(x.size()), tokens};
+    std::vector<unsigned char> page(static_cast<size_t>(head_page_bytes(type(), shape)), 0);
+    kernels().store(x.data(), x.data(), shape, 0, page.data());
+    std::vector<float> out(static_cast<size_t>(head_page_elements(shape)));
+    kernels().unpack(page.data(), shape, out.data());
+    for (size_t d = 0; d < x.size(); ++d)
+      EXPECT_EQ(out[d * static_cast<size_t>(tokens)], want[d]) << d << ", pages of " << tokens;
+  }
 }
 
 // A broken model's numbers stay broken.
@@ -415,12 +483,13 @@ TEST_P(QuantizedPages, KeepWhatIsNotFiniteVisible) {
   for (const float broken : {NAN, INFINITY, -INFINITY, 3e38f}) {
     std::vector<float> k = values(32, 1, 1), v = values(32, 2, 1);
     k[5] = v[31] = broken;
-    std::vector<unsigned char> page(static_cast<size_t>(head_page_bytes(type(), 32)), 0);
-    kernels().store(k.data(), v.data(), 32, 15, page.data());
-    std::vector<float> out(static_cast<size_t>(head_page_elements(32)));
-    kernels().unpack(page.data(), 32, out.data());
-    EXPECT_TRUE(std::isnan(out[5 * kPageTokens + 15])) << broken;
-    EXPECT_TRUE(std::isnan(out[kPageTokens * 32 + 15 * 32 + 31])) << broken;
+    const PageShape shape{32};
+    std::vector<unsigned char> page(static_cast<size_t>(head_page_bytes(type(), shape)), 0);
+    kernels().store(k.data(), v.data(), shape, 15, page.data());
+    std::vector<float> out(static_cast<size_t>(head_page_elements(shape)));
+    kernels().unpack(page.data(), shape, out.data());
+    EXPECT_TRUE(std::isnan(out[5 * 16 + 15])) << broken;
+    EXPECT_TRUE(std::isnan(out[16 * 32 + 15 * 32 + 31])) << broken;
   }
 }
 

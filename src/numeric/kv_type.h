@@ -26,6 +26,17 @@ constexpr std::optional<KvType> kv_type_of(std::string_view name) {
   return std::nullopt;
 }
 
+// How many tokens a page of the cache may hold: divisors of attention's chunk
+// (kernels/attention.h), so that results do not depend on it.
+inline constexpr int kPageSizes[] = {8, 16, 32, 64};
+inline constexpr int kDefaultPageTokens = 16;
+
+constexpr bool is_page_size(int64_t tokens) {
+  for (const int size : kPageSizes)
+    if (size == tokens) return true;
+  return false;
+}
+
 constexpr bool is_quantized(KvType type) { return type == KvType::q8 || type == KvType::q4; }
 
 // Of an element: 32, 16, 8 or 4, scales apart.

@@ -15,7 +15,7 @@ class KeyBias {
  public:
   virtual ~KeyBias() = default;
 
-  // [kChunkPages][Dh][16]: R_i b for i of 0..63, as pages of f32 hold keys.
+  // [kChunkPanels][Dh][16]: R_i b for i of 0..63, as KvHead::added_keys wants them.
   virtual const float* panel(int kv_head) const = 0;
   // key [Dh] of position t: key -= R_t b.
   virtual void remove(int64_t position, int kv_head, float* key) const = 0;

@@ -45,6 +45,7 @@ class Call {
         w_(workspace),
         context_(context),
         kernels_(context.kernels->attention[static_cast<size_t>(a.type)]),
+        page_{a.head_size, a.page_tokens},
         quantized_(is_quantized(a.type)),
         chunk_(quantized_ ? context.kernels->attention[static_cast<size_t>(KvType::f32)].chunk
                           : kernels_.chunk),
@@ -151,10 +152,11 @@ class Call {
   }
 
   std::byte* head_page(const PagedRows& s, int32_t head, int64_t position) const {
-    const int64_t page = s.pages[static_cast<size_t>(position / kPageTokens)];
+    const int64_t page = s.pages[static_cast<size_t>(position / page_.tokens)];
     return a_.base + page * a_.page_stride + head_bytes() * head;
   }
-  int64_t head_bytes() const { return head_page_bytes(a_.type, a_.head_size); }
+  int chunk_pages() const { return kChunkTokens / page_.tokens; }
+  int64_t head_bytes() const { return head_page_bytes(a_.type, page_); }
 
   void store(const PagedRows& s, int64_t row, int32_t head) const {
     const int64_t position = s.first_position + row;
@@ -169,7 +171,7 @@ class Call {
       k = rotated[0];
       v = rotated[1];
     }
-    kernels_.store(k, v, a_.head_size, static_cast<int>(position % kPageTokens),
+    kernels_.store(k, v, page_, static_cast<int>(position % page_.tokens),
                    head_page(s, head, position));
   }
 
@@ -200,13 +202,13 @@ class Call {
     float* part;
     float* rotated;  // [queries][Dh]
     float* turned;   // [queries][Dh]
-    float* chunk;    // kChunkPages head pages of f32
+    float* chunk;    // head pages of f32
   };
   Scratch scratch(size_t thread) {
     const int64_t queries = std::max<int64_t>(kUnitQueries, group_);
     const int64_t sums = queries * (2 + padded_), part = kQueryTile * (2 + padded_);
     const int64_t of_queries = quantized_ ? queries * a_.head_size : 0;
-    const int64_t chunk = quantized_ ? kChunkPages * head_page_elements(a_.head_size) : 0;
+    const int64_t chunk = quantized_ ? chunk_pages() * head_page_elements(page_) : 0;
     const int64_t floats = 4 * queries + sums + part + 2 * of_queries + chunk;
     const auto bytes =
         static_cast<size_t>(queries * 4 * int64_t{sizeof(void*)} + floats * int64_t{sizeof(float)});
@@ -243,21 +245,21 @@ class Call {
   // what is in its windows); and the queries turned back by its position where keys have a bias.
   KvHead unpack(const Unit& unit, const KvHead& kv, int32_t chunk, const Scratch& m, int queries,
                 bool sinks) const {
-    static constexpr int32_t kPages[kChunkPages] = {0, 1, 2, 3};
-    const int64_t elements = head_page_elements(a_.head_size);
+    static constexpr int32_t kPages[kChunkTokens / kPageSizes[0]] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const int64_t elements = head_page_elements(page_);
     const int32_t* const begins = sinks ? m.sink_begin : m.begin;
     const int32_t* const ends = sinks ? m.sink_end : m.end;
     const int32_t begin = *std::min_element(begins, begins + queries);
     const int32_t end = *std::max_element(ends, ends + queries);
-    for (int page = 0; page < kChunkPages; ++page) {
-      const int32_t first = chunk * kChunkTokens + page * kPageTokens;
-      if (first >= end || first + kPageTokens <= begin) continue;
+    const int32_t first_page = chunk * chunk_pages();
+    for (int page = 0; page < chunk_pages(); ++page) {
+      const int32_t first = (first_page + page) * page_.tokens;
+      if (first >= end || first + page_.tokens <= begin) continue;
       const auto* bytes =
-          static_cast<const std::byte*>(kv.base) + kv.pages[first / kPageTokens] * kv.page_stride;
-      kernels_.unpack(bytes, a_.head_size, m.chunk + page * elements);
+          static_cast<const std::byte*>(kv.base) + kv.pages[first_page + page] * kv.page_stride;
+      kernels_.unpack(bytes, page_, m.chunk + page * elements);
     }
-    KvHead unpacked{m.chunk, kPages, elements * int64_t{sizeof(float)}, a_.head_size,
-                    int64_t{chunk} * kChunkPages};
+    KvHead unpacked{m.chunk, kPages, elements * int64_t{sizeof(float)}, page_, first_page};
     if (key_bias_ == nullptr) return unpacked;
     unpacked.added_keys = key_bias_->panel(unit.kv_head);
     for (int i = 0; i < queries; ++i) {
@@ -308,8 +310,7 @@ class Call {
       m.sink_q[i] =
           a_.sink_q.data == nullptr ? m.q[i] : a_.sink_q.row<float>(row) + head * a_.head_size;
     }
-    const KvHead kv{a_.base + head_bytes() * unit.kv_head, s.pages.data(), a_.page_stride,
-                    a_.head_size};
+    const KvHead kv{a_.base + head_bytes() * unit.kv_head, s.pages.data(), a_.page_stride, page_};
     // Of the c-th chunk that the unit sees.
     const auto keys_of = [&](int64_t c) {
       return quantized_ ? unpack(unit, kv, chunk_of(unit, c), m, queries, c < unit.sink_chunks)
@@ -374,6 +375,7 @@ class Call {
   PagedAttentionWorkspace& w_;
   const OpContext& context_;
   const AttentionKernels& kernels_;
+  const PageShape page_;
   const bool quantized_;
   void (*const chunk_)(const KvHead&, const AttentionQueries&, int32_t,
                        const AttentionSums&) noexcept;
@@ -398,6 +400,7 @@ void paged_attention(const PagedAttention& a, const Tensor& q, const Tensor& k, 
                      const Tensor& y, PagedAttentionWorkspace& workspace,
                      const OpContext& context) {
   STRATA_ASSERT(a.kv_heads > 0 && a.heads % a.kv_heads == 0 && a.head_size > 0);
+  STRATA_ASSERT(is_page_size(a.page_tokens));
   if (is_quantized(a.type) && a.head_size > kMaxQuantizedHead)
     fail(ErrorCode::invalid_argument, "paged_attention: heads of {} in {}, which takes up to {}",
          a.head_size, kv_type_name(a.type), kMaxQuantizedHead);
@@ -411,10 +414,10 @@ void paged_attention(const PagedAttention& a, const Tensor& q, const Tensor& k, 
   for (const PagedRows& s : a.sequences) {
     const int64_t end = s.first_position + s.rows;
     STRATA_ASSERT(s.first_row >= 0 && s.first_row + s.rows <= q.rows && s.first_position >= 0);
-    if (end > static_cast<int64_t>(s.pages.size()) * kPageTokens || end > (int64_t{1} << 31) - 64)
+    if (end > static_cast<int64_t>(s.pages.size()) * a.page_tokens || end > (int64_t{1} << 31) - 64)
       fail(ErrorCode::invalid_argument,
            "paged_attention: positions up to {}, the page table holds {}", end,
-           static_cast<int64_t>(s.pages.size()) * kPageTokens);
+           static_cast<int64_t>(s.pages.size()) * a.page_tokens);
   }
   Call(a, q, k, v, y, workspace, context).run();
 }

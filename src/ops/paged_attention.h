@@ -29,6 +29,7 @@ struct PagedRows {
 // One layer's attention over a paged cache.
 struct PagedAttention {
   KvType type = KvType::f16;
+  int page_tokens = kDefaultPageTokens;
   std::byte* base = nullptr;  // the layer's part of page 0
   int64_t page_stride = 0;    // bytes from page to page
   int heads = 0;              // H, a multiple of kv_heads

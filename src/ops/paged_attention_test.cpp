@@ -33,11 +33,12 @@ struct Sequence {
 class Layer {
  public:
   Layer(const Model& model, int64_t pages, KvType type = KvType::f16,
-        const KeyBias* key_bias = nullptr)
+        const KeyBias* key_bias = nullptr, int page_tokens = kDefaultPageTokens)
       : model_(model),
         type_(type),
+        page_tokens_(page_tokens),
         key_bias_(key_bias),
-        stride_(model.kv_heads * head_page_bytes(type, model.head_size)) {
+        stride_(model.kv_heads * head_page_bytes(type, {model.head_size, page_tokens})) {
     memory_.assign(static_cast<size_t>(stride_ * pages), std::byte{0xff});  // NaN in every type
     for (int32_t i = 0; i < pages; ++i) free_.push_back(i);
   }
@@ -60,7 +61,7 @@ class Layer {
     int64_t row = 0;
     for (size_t i = 0; i < sequences.size(); ++i) {
       Sequence& s = *sequences[i];
-      while (static_cast<int64_t>(s.pages.size()) * kPageTokens < s.length + rows[i]) {
+      while (static_cast<int64_t>(s.pages.size()) * page_tokens_ < s.length + rows[i]) {
         s.pages.push_back(free_.back());
         free_.pop_back();
       }
@@ -73,6 +74,7 @@ class Layer {
       row += rows[i];
     }
     PagedAttention a{.type = type_,
+                     .page_tokens = page_tokens_,
                      .base = memory_.data(),
                      .page_stride = stride_,
                      .heads = model_.heads,
@@ -99,6 +101,7 @@ class Layer {
  private:
   Model model_;
   KvType type_;
+  int page_tokens_;
   const KeyBias* key_bias_;
   int64_t stride_;
   std::vector<std::byte> memory_;
@@ -123,10 +126,11 @@ Sequence random_sequence(const Model& model, int64_t tokens, uint32_t seed) {
 // The whole sequence in calls of the given sizes, the last repeated.
 std::vector<float> run_alone(const Model& model, Sequence s, const std::vector<int64_t>& cuts,
                              int threads, uint32_t shuffle = 0, KvType type = KvType::f16,
-                             const KeyBias* key_bias = nullptr) {
+                             const KeyBias* key_bias = nullptr,
+                             int page_tokens = kDefaultPageTokens) {
   const auto tokens = static_cast<int64_t>(s.q.size()) / (int64_t{model.heads} * model.head_size);
   ThreadPool pool(threads);
-  Layer layer(model, tokens / kPageTokens + 1, type, key_bias);
+  Layer layer(model, tokens / page_tokens + 1, type, key_bias, page_tokens);
   if (shuffle != 0) layer.shuffle(shuffle);
   for (size_t i = 0; s.length < tokens; ++i)
     layer.step({&s}, {std::min(cuts[std::min(i, cuts.size() - 1)], tokens - s.length)}, pool);
@@ -149,9 +153,9 @@ class FixedBias final : public KeyBias {
     for (int i = 0; i < model.kv_heads * size_; ++i) bias_.push_back(normal(random));
     bias_[1] = 300;
     for (int head = 0; head < model.kv_heads; ++head)
-      for (int page = 0; page < kChunkPages; ++page)
+      for (int panel = 0; panel < kChunkPanels; ++panel)
         for (int d = 0; d < size_; ++d)
-          panels_.insert(panels_.end(), kPageTokens, of_head(head)[d]);
+          panels_.insert(panels_.end(), kPanelTokens, of_head(head)[d]);
   }
   const float* of_head(int head) const { return bias_.data() + int64_t{head} * size_; }
 
@@ -174,12 +178,13 @@ class FixedBias final : public KeyBias {
 // kernels/attention_test.cpp holds against their definition.
 std::vector<float> as_kept(KvType type, const float* x, int size) {
   const AttentionKernels& kernels = kernel_table(isa_level()).attention[static_cast<int>(type)];
-  std::vector<float> y(x, x + size), page(static_cast<size_t>(head_page_elements(size)));
-  std::vector<std::byte> stored(static_cast<size_t>(head_page_bytes(type, size)));
+  const PageShape shape{size};
+  std::vector<float> y(x, x + size), page(static_cast<size_t>(head_page_elements(shape)));
+  std::vector<std::byte> stored(static_cast<size_t>(head_page_bytes(type, shape)));
   kernels.rotate(y.data(), size);
-  kernels.store(y.data(), y.data(), size, 0, stored.data());
-  kernels.unpack(stored.data(), size, page.data());
-  std::copy_n(page.data() + int64_t{kPageTokens} * size, size, y.data());
+  kernels.store(y.data(), y.data(), shape, 0, stored.data());
+  kernels.unpack(stored.data(), shape, page.data());
+  std::copy_n(page.data() + int64_t{shape.tokens} * size, size, y.data());
   kernels.rotate(y.data(), size);
   return y;
 }
@@ -302,6 +307,23 @@ TEST(PagedAttention, QuantizedPagesGiveTheSameBitsHoweverCut) {
       const std::vector<float> whole = run_alone(model, s, {300}, 1, 0, type, &bias);
       EXPECT_EQ(run_alone(model, s, {1}, 2, 5, type, &bias), whole) << "token by token";
       EXPECT_EQ(run_alone(model, s, {5, 17, 1, 1, 130, 63, 1}, 3, 9, type, &bias), whole);
+    }
+}
+
+// Windows, sinks, soft caps, every type and biases of keys.
+TEST(PagedAttention, AnySizeOfPagesGivesTheSameBits) {
+  for (int t = 0; t < kKvTypes; ++t)
+    for (const Model& model : kModels) {
+      const auto type = static_cast<KvType>(t);
+      const FixedBias bias(model);
+      const Sequence s = random_sequence(model, 300, 4);
+      const std::vector<float> usual = run_alone(model, s, {300}, 1, 0, type, &bias);
+      for (const int tokens : kPageSizes) {
+        SCOPED_TRACE(testing::Message() << kv_type_name(type) << " H " << model.heads << " window "
+                                        << model.window << " pages of " << tokens);
+        EXPECT_EQ(run_alone(model, s, {300}, 1, 3, type, &bias, tokens), usual);
+        EXPECT_EQ(run_alone(model, s, {5, 17, 1, 1, 130, 63, 1}, 2, 9, type, &bias, tokens), usual);
+      }
     }
 }
 

@@ -129,7 +129,7 @@ def test_the_first_command_of_the_readme():
         assert server.stop() == 0
 
 
-@pytest.mark.parametrize("flags", [["--no-such-flag"], ["--port", "99999"], ["--max-running", "0"], ["--kv-memory", "lots"], ["--kv-type", "q3"],
+@pytest.mark.parametrize("flags", [["--no-such-flag"], ["--port", "99999"], ["--max-running", "0"], ["--kv-memory", "lots"], ["--kv-type", "q3"], ["--page-size", "12"],
                                    ["--model", "noequals"], ["--model", "a=b", "--model", "a=c"], ["--log", "xml"], ["--drain-timeout", "-1"]])
 def test_wrong_flags(strata, flags):
     done = subprocess.run([strata, "serve", "--port", "0", *flags], capture_output=True, text=True, timeout=30)

@@ -35,6 +35,8 @@ def test_what_is_no_session_of_this_model_is_refused(strata, tmp_path):
     file = tmp_path / "session"
     run(strata, "-p", PROMPT, "--save-session", file)
     assert "kv_type" in run(strata, "-p", "a", "--load-session", file, "--kv-type", "f32", status=3)
+    refused = run(strata, "-p", "a", "--load-session", file, "--page-size", "32", status=3)
+    assert '"page_size":16' in refused and '"page_size":32' in refused
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)

@@ -18,7 +18,7 @@ def test_determinism(strata):
     rows = {}
     for row in report["rows"]:
         rows.setdefault(row["what"], []).append(row)
-    assert set(rows) == {"alone", "streamed", "among others", "threads", "prompts in chunks", "prefix cache", "preempted"}
+    assert set(rows) == {"alone", "streamed", "among others", "threads", "prompts in chunks", "page sizes", "prefix cache", "preempted"}
     assert all(row["preemptions"] > 0 for row in rows["preempted"]), "what it names happened"
     assert [row["swaps"] > 0 for row in rows["preempted"]] == [False, False, True]
     assert rows["prefix cache"][-1]["cached_tokens"] > 300
