@@ -17,7 +17,7 @@ constexpr auto kCheckEvery = std::chrono::milliseconds(100);
 // When the tokens of one request came.
 class TokenClock : public ResultSink {
  public:
-  void on_token(TokenEvent event) override {
+  void on_token(const TokenEvent& event) override {
     const double now = now_seconds();
     const std::lock_guard lock(mutex_);
     times_.insert(times_.end(), event.ids.size(), now);

@@ -13,12 +13,11 @@ namespace {
 // Hands results from the engine's thread to the one that waits.
 class WaitingSink final : public ResultSink {
  public:
-  void on_token(TokenEvent event) override {
+  void on_token(const TokenEvent& event) override {
     const std::chrono::duration<double> since = Clock::now() - begin_;
     const std::lock_guard lock(mutex_);
     // An event may have no id: at the end, with text that was held back.
-    fresh_.push_back(
-        {event.ids.empty() ? kNoToken : event.ids.front(), since.count(), std::move(event.text)});
+    fresh_.push_back({event.ids.empty() ? kNoToken : event.ids.front(), since.count(), event.text});
     for (size_t i = 1; i < event.ids.size(); ++i)
       fresh_.push_back({event.ids[i], since.count(), ""});
     finish_ = event.finish;

@@ -249,7 +249,7 @@ void EngineLoop::end_sequence(ActiveRequest& request, Sequence& sequence, Finish
   event.finish = reason;
   event.text = sequence.text.finish();
   event.error = error;
-  request.sink->on_token(std::move(event));
+  request.sink->on_token(event);
 }
 
 // A fault of ours in the forward pass: the requests of this step fail, the others go on.

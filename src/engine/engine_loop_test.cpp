@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/allocation_count_for_test.h"
 #include "base/error.h"
 #include "engine/letter_tokenizer_for_test.h"
 #include "engine/random_model_for_test.h"
@@ -52,7 +53,7 @@ class Collector final : public ResultSink {
     ++answer_.prompts_told;
     for (const TokenLogprob& l : logprobs) add(l, answer_.prompt_logprobs);
   }
-  void on_token(TokenEvent event) override {
+  void on_token(const TokenEvent& event) override {
     Answer::Choice& c = answer_.choices[static_cast<size_t>(event.choice)];
     EXPECT_EQ(c.finish, FinishReason::none) << "nothing follows the end";
     c.ids.insert(c.ids.end(), event.ids.begin(), event.ids.end());
@@ -357,6 +358,68 @@ TEST(EngineLoop, APageSizeThatPagesDoNotHaveIsRefused) {
     EXPECT_STREQ(
         e.what(),
         "--page-size: got 12 tokens, wanted one of 8, 16, 32, 64; without it pages hold 16");
+  }
+}
+
+// Reads its events, and counts allocations of the whole process while its tokens first .. last
+// come.
+class AllocationWatch final : public ResultSink {
+ public:
+  AllocationWatch(int first, int last) : first_(first), last_(last) {}
+  void on_token(const TokenEvent& event) override {
+    characters_ += event.text.size();
+    for (const TokenId id : event.ids) sum_of_ids_ += id;
+    if (++tokens_ == first_) before_ = allocation_count();
+    if (tokens_ == last_) allocations_ = allocation_count() - before_;
+  }
+  void on_done(const RequestSummary& /*summary*/) override {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+    wake_.notify_all();
+  }
+  int64_t wait() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(wake_.wait_for(lock, std::chrono::minutes(2), [&] { return done_; }));
+    EXPECT_GT(sum_of_ids_, 0);
+    EXPECT_GE(characters_, static_cast<size_t>(last_));
+    return allocations_;
+  }
+
+ private:
+  const int first_, last_;
+  int tokens_ = 0;
+  int64_t before_ = 0, allocations_ = -1, sum_of_ids_ = 0;
+  size_t characters_ = 0;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool done_ = false;
+};
+
+// The whole turn: plan, pass, draws, events, log, statistics.
+TEST(EngineLoop, ASteadyStepAllocatesNothing) {
+  const auto model = random_model(models()[1]);
+  TestEngine engine(*model, {.threads = 2, .prefix_cache = true});
+  GenerationRequest greedy;
+  greedy.prompt = random_tokens(10, 1);
+  greedy.max_tokens = 220;
+  greedy.sampling.ignore_eos = true;
+  greedy.sampling.temperature = 0;
+  GenerationRequest drawn = greedy;
+  drawn.sampling.temperature = 0.8;
+  drawn.sampling.top_p = 0.9;
+  drawn.choices = 3;
+  drawn.stop = {"0", "a1"};  // looked for, and never there
+  for (const GenerationRequest& request : {greedy, drawn}) {
+    int64_t allocations = -1;
+    // The first round finds the memory that the second one uses.
+    for (int round = 0; round < 2; ++round) {
+      const auto sink =
+          std::make_shared<AllocationWatch>(60 * request.choices - 40, 200 * request.choices);
+      uint64_t id = 0;
+      ASSERT_EQ(engine.loop().submit(request, sink, id), Submit::accepted);
+      allocations = sink->wait();
+    }
+    EXPECT_EQ(allocations, 0) << request.choices << " choices";
   }
 }
 

@@ -64,6 +64,16 @@ struct TokenEvent {
   std::vector<TokenLogprob> logprobs;  // one per id, when asked for
   FinishReason finish = FinishReason::none;
   std::string error;  // finish == error
+
+  // Of `of_choice`, with nothing in it; keeps the memory.
+  void clear(int of_choice) {
+    choice = of_choice;
+    ids.clear();
+    text.clear();
+    logprobs.clear();
+    finish = FinishReason::none;
+    error.clear();
+  }
 };
 
 struct RequestTimings {
@@ -88,7 +98,8 @@ class ResultSink {
   // Once, before the first on_token: the prompt is read. logprobs: [prompt tokens] where
   // prompt_logprobs was asked for, the first one NaN (it follows nothing); else empty.
   virtual void on_prompt(const std::vector<TokenLogprob>& /*logprobs*/) {}
-  virtual void on_token(TokenEvent event) = 0;
+  // The event is the engine's, which uses its memory again: copy what is to stay.
+  virtual void on_token(const TokenEvent& event) = 0;
   // The unit vector [D] of an embedding request, before on_done.
   virtual void on_embedding(const std::vector<float>& /*embedding*/) {}
   virtual void on_done(const RequestSummary& summary) = 0;

@@ -51,7 +51,9 @@ std::vector<Sampler::Candidate>& Sampler::Ranking::all() {
   return found_;
 }
 
-void Sampler::record(TokenId id) { ++counts_[id]; }
+void Sampler::record(TokenId id) {
+  if (penalises()) ++counts_[id];
+}
 
 bool Sampler::penalises() const {
   return params_.repetition_penalty != 1 || params_.presence_penalty != 0 ||

@@ -17,6 +17,8 @@ namespace {
 // Rows whose logits are in memory at once: with 262,144 tokens 32 rows are 32 MB, and a batch of 32
 // streams still reads the head once.
 constexpr int64_t kLogitRows = 32;
+// An answer's ids have room from its first token on; one that grows beyond this doubles it.
+constexpr int64_t kReservedTokens = int64_t{1} << 16;
 
 std::span<const float> row_of(const Tensor& logits, int64_t i) {
   return {logits.row<float>(i), static_cast<size_t>(logits.columns)};
@@ -188,23 +190,25 @@ void Step::draw_token(Drawing& drawing, std::span<const float> logits) {
 void Step::tell_token(Drawing& drawing) {
   ActiveRequest& request = *drawing.part->request;
   Sequence& sequence = *drawing.part->sequence;
-  TokenEvent event;
-  event.choice = sequence.choice;
+  TokenEvent& event = event_;
+  event.clear(sequence.choice);
   if (drawing.broken >= 0) {
     log_error("request {}: logit {} of token {} is not a number; {}", request.id, drawing.broken,
               sequence.generated.size(), describe_broken_weights(*model_));
     sequence.finish = event.finish = FinishReason::error;
     event.error = "the model's output is not a number (its weights are damaged)";
-    request.sink->on_token(std::move(event));
+    request.sink->on_token(event);
     return;
   }
   if (request.max_tokens == 0) {
     sequence.finish = event.finish = FinishReason::length;
-    request.sink->on_token(std::move(event));
+    request.sink->on_token(event);
     return;
   }
   const TokenId id = drawing.id;
   sequence.sampler.record(id);
+  if (sequence.generated.empty())
+    sequence.generated.reserve(static_cast<size_t>(std::min(request.max_tokens, kReservedTokens)));
   sequence.generated.push_back(id);
   event.ids.push_back(id);
   if (request.request.top_logprobs >= 0) event.logprobs.push_back(std::move(drawing.logprob));
@@ -216,7 +220,7 @@ void Step::tell_token(Drawing& drawing) {
   if (event.finish != FinishReason::none) event.text += sequence.text.finish();
   sequence.finish = event.finish;
   ++request.summary.completion_tokens;
-  request.sink->on_token(std::move(event));
+  request.sink->on_token(event);
 }
 
 FinishReason Step::finish_after(const ActiveRequest& request, const Sequence& sequence) const {

@@ -80,6 +80,7 @@ class Step {
   std::vector<int32_t> places_;  // of each row of the batch in wanted_
   std::vector<int32_t> rows_;    // of wanted_ that draw
   std::vector<Drawing> drawing_;
+  TokenEvent event_;  // the last one handed out; its memory serves the next
 };
 
 }  // namespace strata

@@ -42,7 +42,7 @@ struct Answer {
 class Collector final : public ResultSink {
  public:
   explicit Collector(int choices) { answer_.choices.resize(static_cast<size_t>(choices)); }
-  void on_token(TokenEvent event) override {
+  void on_token(const TokenEvent& event) override {
     const std::lock_guard lock(mutex_);
     Answer::Choice& choice = answer_.choices[static_cast<size_t>(event.choice)];
     choice.ids.insert(choice.ids.end(), event.ids.begin(), event.ids.end());

@@ -149,7 +149,7 @@ TEST(Divergence, FromExactActivationsIsSmall) {
 // Keeps what a request gives, for the one who waits for its end.
 class Collected final : public ResultSink {
  public:
-  void on_token(TokenEvent event) override {
+  void on_token(const TokenEvent& event) override {
     ids.insert(ids.end(), event.ids.begin(), event.ids.end());
     text += event.text;
   }

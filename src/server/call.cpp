@@ -26,7 +26,7 @@ class Call::Sink final : public ResultSink {
   void on_prompt(const std::vector<TokenLogprob>& logprobs) override {
     call_->on_prompt(prompt_, logprobs);
   }
-  void on_token(TokenEvent event) override { call_->on_token(prompt_, std::move(event)); }
+  void on_token(const TokenEvent& event) override { call_->on_token(prompt_, event); }
   void on_done(const RequestSummary& summary) override { call_->on_done(summary); }
 
  private:
@@ -160,7 +160,7 @@ void Call::send_event(Choice& choice, const TokenEvent& event) {
     send_chunk(finish_chunk(head_, choice.result.index, event.finish));
 }
 
-void Call::on_token(size_t prompt, TokenEvent event) {
+void Call::on_token(size_t prompt, const TokenEvent& event) {
   const std::lock_guard lock(mutex_);
   const auto per_prompt = static_cast<size_t>(ask_.base.choices);
   Choice& choice = choices_[prompt * per_prompt + static_cast<size_t>(event.choice)];
@@ -187,7 +187,8 @@ void Call::on_token(size_t prompt, TokenEvent event) {
   choice.offset += count_code_points(event.text);
   if (ask_.stream) return;
   choice.result.text += event.text;
-  for (TokenLogprob& l : event.logprobs) choice.result.logprobs.push_back(std::move(l));
+  choice.result.logprobs.insert(choice.result.logprobs.end(), event.logprobs.begin(),
+                                event.logprobs.end());
 }
 
 // With echo each answer begins with its prompt.

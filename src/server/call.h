@@ -41,7 +41,7 @@ class Call : public std::enable_shared_from_this<Call> {
   };
 
   void on_prompt(size_t prompt, const std::vector<TokenLogprob>& logprobs);
-  void on_token(size_t prompt, TokenEvent event);
+  void on_token(size_t prompt, const TokenEvent& event);
   void on_done(const RequestSummary& summary);
   void on_client_gone();
   void begin_stream();

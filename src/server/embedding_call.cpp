@@ -66,7 +66,7 @@ std::string base64_floats(const std::vector<float>& values) {
 class EmbeddingCall::Sink final : public ResultSink {
  public:
   Sink(std::shared_ptr<EmbeddingCall> call, size_t input) : call_(std::move(call)), input_(input) {}
-  void on_token(TokenEvent event) override { how_ = event.finish; }
+  void on_token(const TokenEvent& event) override { how_ = event.finish; }
   void on_embedding(const std::vector<float>& embedding) override { embedding_ = embedding; }
   void on_done(const RequestSummary&) override {
     call_->on_done(input_, std::move(embedding_), how_);
