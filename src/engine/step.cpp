@@ -108,7 +108,7 @@ void Step::score_prompts(ServeExec& exec, const Tensor& hidden) {
     for (int32_t i = 0; i < part.rows; ++i) {
       const int64_t next = part.first_position() + i + 1;
       if (next >= part.request->prompt_size()) continue;
-      rows.push_back(places_[static_cast<size_t>(part.first_row + i)]);
+      rows.push_back(places_[static_cast<size_t>(int64_t{part.first_row} + i)]);
       scored.emplace_back(part.request, request.prompt[static_cast<size_t>(next)]);
     }
   }
