@@ -98,7 +98,7 @@ inline void multiply_panels(const GemmTile& t) {
     for (int64_t m = 0; m < t.rows; m += kGemmRows) {
       const float* a = t.a + (kLeft == Left::rows ? m * t.lda : m * t.depth);
       for_rows(static_cast<int>(smaller(kGemmRows, t.rows - m)), [&]<int kRows>() {
-        // Asked for now, C is there when the sums are.
+        // Prefetched here, C is in the cache when the sums are done.
         if (t.start == GemmStart::c)
           for (int r = 0; r < kRows; ++r) __builtin_prefetch(t.c + (m + r) * t.ldc + n, 1);
         Tile<kRows> acc;

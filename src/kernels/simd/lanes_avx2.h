@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/simd/byte_in_halves.h"
 #include "kernels/simd/strips.h"
 
 // Eight lanes of 32 bits on AVX2, FMA and F16C; lanes_scalar.h says what each operation means.
@@ -72,11 +73,6 @@ STRATA_SIMD Words w_spread_s8(Strips s) {
   const __m256i wide = _mm256_cvtepi8_epi32(load_8_bytes(s));
   return _mm256_or_si256(_mm256_and_si256(wide, _mm256_set1_epi32(0xffff)),
                          _mm256_slli_epi32(wide, 16));
-}
-// Has vpshufb give byte `b` of each of four lanes twice, a zero above each.
-STRATA_SIMD __m128i byte_in_halves(int b) {
-  return _mm_add_epi16(_mm_setr_epi16(0, 0, 4, 4, 8, 8, 12, 12),
-                       _mm_set1_epi16(static_cast<int16_t>(b - 0x8000)));
 }
 template <int kByte>
 STRATA_SIMD Words w_spread_byte(Bytes v) {

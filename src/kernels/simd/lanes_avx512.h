@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/simd/byte_in_halves.h"
 #include "kernels/simd/strips.h"
 
 // Sixteen lanes of 32 bits, two strips, on AVX-512 F, BW, DQ and VL; lanes_scalar.h says what each
@@ -76,11 +77,6 @@ STRATA_SIMD Words w_spread_s8(Strips s) {
   const __m512i wide = _mm512_cvtepi8_epi32(load_8_bytes(s));
   return _mm512_or_si512(_mm512_and_si512(wide, _mm512_set1_epi32(0xffff)),
                          _mm512_slli_epi32(wide, 16));
-}
-// Has vpshufb give byte `b` of each of four lanes twice, a zero above each.
-STRATA_SIMD __m128i byte_in_halves(int b) {
-  return _mm_add_epi16(_mm_setr_epi16(0, 0, 4, 4, 8, 8, 12, 12),
-                       _mm_set1_epi16(static_cast<int16_t>(b - 0x8000)));
 }
 template <int kByte>
 STRATA_SIMD Words w_spread_byte(Bytes v) {
