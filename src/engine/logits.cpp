@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "base/cpu.h"
 #include "kernels/kernel_table.h"
@@ -43,23 +44,13 @@ TokenLogprob token_logprobs(std::span<const float> logits, TokenId chosen, int t
   TokenLogprob out;
   out.id = chosen;
   out.logprob = static_cast<float>(double{logits[static_cast<size_t>(chosen)]} - log_total);
-  const size_t count = std::min(static_cast<size_t>(std::max(top, 0)), logits.size());
+  const auto size = static_cast<int64_t>(logits.size());
+  const auto count = static_cast<int32_t>(std::clamp<int64_t>(top, 0, size));
   if (count == 0) return out;
-  const auto better = [&](TokenId a, TokenId b) {
-    const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
-    return x != y ? x > y : a < b;
-  };
-  // A heap of the best so far, the worst of them in front.
-  std::vector<TokenId> ids(count);
-  for (size_t i = 0; i < count; ++i) ids[i] = static_cast<TokenId>(i);
-  std::make_heap(ids.begin(), ids.end(), better);
-  for (size_t i = count; i < logits.size(); ++i) {
-    if (!(logits[i] > logits[static_cast<size_t>(ids.front())])) continue;
-    std::pop_heap(ids.begin(), ids.end(), better);
-    ids.back() = static_cast<TokenId>(i);
-    std::push_heap(ids.begin(), ids.end(), better);
-  }
-  std::sort_heap(ids.begin(), ids.end(), better);
+  std::vector<int32_t> ids(static_cast<size_t>(count));
+  std::vector<float> scratch(ids.size());
+  kernel_table(isa_level())
+      .train_rows->top_k(logits.data(), size, count, ids.data(), scratch.data());
   for (const TokenId id : ids)
     out.top.emplace_back(id,
                          static_cast<float>(double{logits[static_cast<size_t>(id)]} - log_total));

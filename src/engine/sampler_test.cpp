@@ -49,6 +49,8 @@ TEST(Sampler, TemperatureSharpensAndZeroIsGreedy) {
   EXPECT_EQ(draw(p, 25.1 / 30), 3);
   p.temperature = 0;
   EXPECT_EQ(draw(p, 0.999), 2);
+  p.temperature = std::numeric_limits<double>::denorm_min();
+  EXPECT_EQ(draw(p, 0.999), 2);
 }
 
 TEST(Sampler, TopKTopPMinP) {
