@@ -138,12 +138,12 @@ class Long(Row):
     def round(self, system):
         size, name = self.options.prompt, pathlib.Path(self.options.model).stem
         with system.running(size + 1000, 2) as (url, _):
-            Streaming(url, name, words(600, 1), 30, 1).wait()  # warms up: the costs of steps are known
-            alone = Streaming(url, name, words(size, 2), 1, 2).wait()
-            stream = Streaming(url, name, words(20, 3), 4000, 3)
+            Streaming(url, name, words(600, 1), 30).wait()  # warms up: the costs of steps are known
+            alone = Streaming(url, name, words(size, 2), 1).wait()
+            stream = Streaming(url, name, words(20, 3), 4000)
             stream.wait_for(60)
             begin = time.monotonic()
-            long = Streaming(url, name, words(size, 4), 1, 4).wait()
+            long = Streaming(url, name, words(size, 4), 1).wait()
             end = time.monotonic()
             before, meanwhile = statistics.median(stream.gaps(until=begin)), max(stream.gaps(begin, end))
         return {"prompt_tokens": long.prompt_tokens, "median_gap_before_s": before, "largest_gap_s": meanwhile,

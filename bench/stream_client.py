@@ -14,12 +14,13 @@ def words(count, seed):
 
 
 class Streaming(threading.Thread):
-    """One request to /v1/completions on a thread of its own; `times` grows with the text."""
+    """One request to /v1/completions on a thread of its own; `times` grows with the text. The answer is greedy: drawn ones have rare
+    characters of several tokens, whose gap is that of as many steps."""
 
-    def __init__(self, url, model, prompt, max_tokens, seed):
+    def __init__(self, url, model, prompt, max_tokens):
         super().__init__(daemon=True)
         self.url = url
-        self.body = {"model": model, "prompt": prompt, "max_tokens": max_tokens, "seed": seed, "temperature": 0.8, "ignore_eos": True,
+        self.body = {"model": model, "prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True,
                      "stream": True, "stream_options": {"include_usage": True}}
         self.sent = time.monotonic()
         self.times = []

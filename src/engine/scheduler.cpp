@@ -14,9 +14,9 @@ namespace {
 
 // A chunk of a prompt beside running streams has at least this many rows, however long a step
 // takes: the prompt must come to an end too.
-constexpr int64_t kLeastChunk = 16;
+constexpr int64_t kLeastChunk = 4;
 // And this many as long as nothing is known about the time of steps.
-constexpr int64_t kFirstChunk = 64;
+constexpr int64_t kFirstChunk = 32;
 
 double seconds_between(EngineClock::time_point a, EngineClock::time_point b) {
   return std::chrono::duration<double>(b - a).count();

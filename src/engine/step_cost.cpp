@@ -43,7 +43,18 @@ void StepCost::learn(const StepWork& work, bool reads_prompt, double seconds) {
   Ring& ring = reads_prompt ? prompt_steps_ : decode_steps_;
   ring.samples[ring.seen++ % kSteps] = {work, seconds};
   // Decode steps alone change little from one to the next.
-  if (reads_prompt || ring.seen % kLeastSteps == 0) fit();
+  if (!reads_prompt && ring.seen % kLeastSteps != 0) return;
+  fit();
+  slowest_ = slowest();
+}
+
+double StepCost::slowest() const {
+  double most = 1;
+  for (size_t i = 0; i < std::min(prompt_steps_.seen, kSteps); ++i) {
+    const Sample& s = prompt_steps_.samples[i];
+    most = std::max(most, s.seconds / predict(s.work));
+  }
+  return std::min(most, kMostSlow);
 }
 
 void StepCost::fit() {
@@ -93,7 +104,7 @@ int64_t StepCost::rows_within(double seconds, const StepWork& work, int64_t posi
     const int64_t rows = low + (high - low + 1) / 2;
     StepWork with = work;
     with.add(rows, position);
-    if (predict(with) <= seconds)
+    if (predict(with) * slowest_ <= seconds)
       low = rows;
     else
       high = rows - 1;

@@ -28,12 +28,14 @@ class StepCost {
   bool known() const { return prompt_steps_.seen >= kLeastSteps; }
   double predict(const StepWork& work) const;
   // The most rows, up to `most`, that a sequence at `position` may add to `work` such that the step
-  // takes at most `seconds`; 0: none.
+  // takes at most `seconds`, also if it is as slow beside its prediction as the slowest of the last
+  // steps with prompt rows (kMostSlow at most); 0: none.
   int64_t rows_within(double seconds, const StepWork& work, int64_t position, int64_t most) const;
 
  private:
   static constexpr size_t kSteps = 64;
   static constexpr size_t kLeastSteps = 4;
+  static constexpr double kMostSlow = 1.2;
   struct Sample {
     StepWork work;
     double seconds = 0;
@@ -43,9 +45,11 @@ class StepCost {
     size_t seen = 0;
   };
   void fit();
+  double slowest() const;
 
   Ring prompt_steps_, decode_steps_;
   std::array<double, 3> coefficients_{};  // base, row, pair
+  double slowest_ = 1;                    // time of a step over its prediction
 };
 
 }  // namespace strata

@@ -30,6 +30,28 @@ TEST(StepWork, CountsWhatARowAttendsTo) {
   EXPECT_EQ(work.pairs, 36);
 }
 
+// Every eighth step of this machine takes 1.15 times what the others do.
+TEST(StepCost, AChunkLeavesRoomForTheSlowestStep) {
+  Machine m{0.010, 0.0012, 2e-7};
+  StepCost cost;
+  std::mt19937 random(9);
+  for (int i = 0; i < 200; ++i) {
+    StepWork work = streams(1, random() % 1000);
+    const bool prompt = i % 2 == 0;
+    if (prompt) work.add(16 + random() % 100, random() % 8000);
+    cost.learn(work, prompt, m.seconds(work) * (i % 16 == 0 ? 1.15 : 1));
+  }
+  for (const int64_t position : {0, 1000, 8000}) {
+    StepWork chunk = streams(1, 500);
+    const int64_t rows = cost.rows_within(0.1, chunk, position, 1000);
+    ASSERT_GT(rows, 4);
+    chunk.add(rows, position);
+    const double usual = m.base + m.row * chunk.rows + m.pair * chunk.pairs;
+    EXPECT_LE(1.15 * usual, 0.1 * 1.03) << position;
+    EXPECT_GE(1.15 * usual, 0.1 * 0.9) << position;  // and no more room than that
+  }
+}
+
 TEST(StepCost, LearnsAMachine) {
   for (const Machine& machine :
        {Machine{0.010, 0.0012, 2e-7}, Machine{0.2, 0.02, 0}, Machine{0, 0.001, 5e-6}}) {
