@@ -8,6 +8,13 @@ namespace strata {
 // promises as rows.h, whose forward functions these belong to: a fixed sequence of roundings per
 // row. eps = 2^-24; the twins in f64 are in ref/train_rows.h. NaN in an operand reaches the results
 // it takes part in.
+// Philox blocks in a row (base/philox.h): block i has the counter {first + i modulo 2^32, rest}.
+struct PhiloxBlocks {
+  uint32_t key[2];
+  uint32_t first;
+  uint32_t rest[3];
+};
+
 struct TrainRowKernels {
   // d_x of y = rms_norm(x), and d_weight[i] += d_y[i] x[i] r, r = 1 / sqrt(mean x^2 + epsilon):
   //   d_x = r (g - x r^2 mean(g x)),  g = d_y weight.   d_x may be d_y.
@@ -59,6 +66,9 @@ struct TrainRowKernels {
   // d_x (40 + 8 s m) eps |factor| s (q + p).
   double (*kl_divergence)(const float* x, const float* target, int64_t n, float inverse_temperature,
                           float factor, float* d_x) noexcept;
+
+  // words[4 i .. 4 i + 3] = block i, i < count.
+  void (*philox)(const PhiloxBlocks& blocks, int64_t count, uint32_t* words) noexcept;
 
   // y += x; y += factor x.
   void (*accumulate)(const float* x, int64_t n, float* y) noexcept;

@@ -2,6 +2,7 @@
 
 // Bodies of train_rows.h, once for all levels; included by isa_<level>_train_rows.cpp after its
 // Vec.
+#include "kernels/philox.inl.h"
 #include "kernels/row_loops.inl.h"
 #include "kernels/train_rows.h"
 
@@ -371,6 +372,7 @@ constexpr TrainRowKernels kTable = {
     .squared_error = squared_error,
     .cosine_distance = cosine_distance,
     .kl_divergence = kl_divergence,
+    .philox = philox,
     .accumulate = accumulate,
     .add_scaled = add_scaled,
     .sum_of_squares = sum_of_squares_f64,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/cpu.h"
+#include "base/philox.h"
 #include "kernels/guarded_for_test.h"
 #include "kernels/kernel_table.h"
 #include "kernels/ref/rows.h"
@@ -34,6 +35,23 @@ double largest(const Guarded& v) {
   double m = 0;
   for (const float x : v.values()) m = std::max(m, std::abs(double{x}));
   return m;
+}
+
+TEST_P(TrainRows, PhiloxBlocksAreThoseOfTheGenerator) {
+  constexpr uint32_t kUnwritten = 0xabcdabcd;
+  const PhiloxBlocks blocks{{0x12345678, 0x9abcdef0}, 0xfffffffa, {7, 0xf0000001, 0xffffffff}};
+  for (int64_t count = 0; count <= 40; ++count) {
+    std::vector<uint32_t> words(static_cast<size_t>(4 * count + 1), kUnwritten);
+    kernels().philox(blocks, count, words.data());
+    EXPECT_EQ(words.back(), kUnwritten);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto want = philox4x32(
+          {blocks.first + static_cast<uint32_t>(i), blocks.rest[0], blocks.rest[1], blocks.rest[2]},
+          {blocks.key[0], blocks.key[1]});
+      EXPECT_TRUE(std::equal(want.begin(), want.end(), &words[static_cast<size_t>(4 * i)]))
+          << "block " << i << " of " << count;
+    }
+  }
 }
 
 TEST_P(TrainRows, NormGradientsAgreeWithTheirTwins) {

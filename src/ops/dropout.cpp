@@ -1,6 +1,7 @@
 #include "ops/dropout.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/philox.h"
 #include "ops/check.h"
@@ -15,25 +16,33 @@ void dropout(const Tensor& x, const DropoutMask& mask, const Tensor& y, const Op
          mask.probability);
   if (mask.place >= 1u << 28)
     fail(ErrorCode::invalid_argument, "dropout: place is {}, wanted less than 2^28", mask.place);
-  const auto limit = static_cast<uint64_t>(double{mask.probability} * 0x1p32);
+  const auto limit = static_cast<uint32_t>(double{mask.probability} * 0x1p32);
   const float scale = 1.0f / (1.0f - mask.probability);
-  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(mask.seed),
-                                       static_cast<uint32_t>(mask.seed >> 32)};
   const uint32_t purpose = static_cast<uint32_t>(RandomPurpose::dropout) | mask.place << 4;
+  const TrainRowKernels& kernels = *context.kernels->train_rows;
   context.pool->parallel_for(
       x.rows, rows_per_piece(8 * x.columns), [&](int64_t begin, int64_t end) {
+        uint32_t words[256];
         for (int64_t n = begin; n < end; ++n) {
           const float* from = x.row<float>(n);
           float* to = y.row<float>(n);
-          int64_t c = 0;
-          while (c < x.columns) {
-            const int64_t element = n * x.columns + c, block = element / 4;
-            const auto words = philox4x32({static_cast<uint32_t>(block), mask.step, purpose,
-                                           static_cast<uint32_t>(block >> 32)},
-                                          key);
-            const int64_t last = std::min(x.columns, c + 4 - element % 4);
-            for (int64_t word = element % 4; c < last; ++c, ++word)
-              to[c] = words[static_cast<size_t>(word)] >= limit ? from[c] * scale : 0.0f;
+          for (int64_t c = 0; c < x.columns;) {
+            const int64_t element = n * x.columns + c, block = element / 4, skipped = element % 4;
+            const auto low = static_cast<uint32_t>(block),
+                       high = static_cast<uint32_t>(block >> 32);
+            // Up to where the row ends, the memory, or word 3 of the counter changes.
+            const int64_t blocks =
+                std::min({(skipped + x.columns - c + 3) / 4, int64_t{std::size(words)} / 4,
+                          (int64_t{1} << 32) - int64_t{low}});
+            kernels.philox(
+                {{static_cast<uint32_t>(mask.seed), static_cast<uint32_t>(mask.seed >> 32)},
+                 low,
+                 {mask.step, purpose, high}},
+                blocks, words);
+            const int64_t count = std::min(x.columns - c, 4 * blocks - skipped);
+            for (int64_t i = 0; i < count; ++i)
+              to[c + i] = words[skipped + i] >= limit ? from[c + i] * scale : 0.0f;
+            c += count;
           }
         }
       });

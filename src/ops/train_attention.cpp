@@ -1,13 +1,13 @@
 #include "ops/train_attention.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/philox.h"
 #include "kernels/train_attention.h"
+#include "kernels/train_rows.h"
 
 namespace strata {
 namespace {
@@ -96,8 +96,9 @@ struct Pairs {
 // Draws which weights of one head are kept.
 class WeightMask {
  public:
-  WeightMask(const DropoutMask& mask, int64_t head)
-      : key_{static_cast<uint32_t>(mask.seed), static_cast<uint32_t>(mask.seed >> 32)},
+  WeightMask(const TrainRowKernels& kernels, const DropoutMask& mask, int64_t head)
+      : kernels_(kernels),
+        seed_(mask.seed),
         step_(mask.step),
         purpose_(static_cast<uint32_t>(RandomPurpose::dropout) | mask.place << 4),
         head_(static_cast<uint32_t>(head) << 20),
@@ -111,21 +112,29 @@ class WeightMask {
   }
   // Of row `row`, keys [first, first + 8 bytes) of the sequence, first a multiple of 8.
   void fill(int64_t row, int64_t first, int64_t bytes, uint8_t* out) const {
-    for (int64_t b = 0; b < bytes; ++b) {
-      const auto words = philox4x32({static_cast<uint32_t>(first / 8 + b) + head_, step_, purpose_,
-                                     static_cast<uint32_t>(row)},
-                                    key_);
-      uint32_t bits = 0;
-      for (uint32_t i = 0; i < 4; ++i) {
-        bits |= static_cast<uint32_t>((words[i] & 0xffffu) >= limit_) << (2 * i);
-        bits |= static_cast<uint32_t>((words[i] >> 16) >= limit_) << (2 * i + 1);
+    constexpr int64_t kBytes = 64;
+    uint32_t words[4 * kBytes];
+    for (int64_t begin = 0; begin < bytes; begin += kBytes) {
+      const int64_t count = std::min(kBytes, bytes - begin);
+      kernels_.philox({{static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)},
+                       static_cast<uint32_t>(first / 8 + begin) + head_,
+                       {step_, purpose_, static_cast<uint32_t>(row)}},
+                      count, words);
+      for (int64_t b = 0; b < count; ++b) {
+        uint32_t bits = 0;
+        for (uint32_t i = 0; i < 4; ++i) {
+          const uint32_t word = words[4 * b + i];
+          bits |= static_cast<uint32_t>((word & 0xffffu) >= limit_) << (2 * i);
+          bits |= static_cast<uint32_t>((word >> 16) >= limit_) << (2 * i + 1);
+        }
+        out[begin + b] = static_cast<uint8_t>(bits);
       }
-      out[b] = static_cast<uint8_t>(bits);
     }
   }
 
  private:
-  std::array<uint32_t, 2> key_;
+  const TrainRowKernels& kernels_;
+  uint64_t seed_;
   uint32_t step_, purpose_, head_, limit_;
 };
 
@@ -237,7 +246,7 @@ void train_attention_forward(const Tensor& q, const Tensor& k, const Tensor& v,
       if (heads.dropout.probability > 0) {
         auto* bits = reinterpret_cast<uint8_t*>(block.scratch + block_floats);
         block.kept = {bits, mask_bytes(s.keys), WeightMask::scale(heads.dropout.probability)};
-        const WeightMask mask(heads.dropout, head);
+        const WeightMask mask(*context.kernels->train_rows, heads.dropout, head);
         for (int i = 0; i < block.queries; ++i) {
           const int64_t from = std::max(block.begin[i], 0) / 8;
           mask.fill(row + i, 8 * from, ceil_div(block.end[i], 8) - from,
@@ -358,7 +367,7 @@ void train_attention_backward(const Tensor& q, const Tensor& k, const Tensor& v,
             const int64_t row_bytes = mask_bytes(kBackwardTokens);
             auto* bits = reinterpret_cast<uint8_t*>(scratch + part.mask);
             block.kept = {bits, row_bytes, WeightMask::scale(heads.dropout.probability)};
-            const WeightMask mask(heads.dropout, head);
+            const WeightMask mask(*context.kernels->train_rows, heads.dropout, head);
             for (int64_t n = 0; n < s.queries; ++n)
               if (block.begin[n] < key + block.keys && block.end[n] > key)
                 mask.fill(row + n, key, row_bytes, bits + n * row_bytes);

@@ -13,6 +13,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/philox.h"
 #include "kernels/guarded_for_test.h"
 #include "numeric/half.h"
 #include "ops/activation.h"
@@ -339,6 +340,9 @@ TEST_P(TrainOps, DropoutKeepsItsShareAndItsMask) {
   });
   int kept = 0, same = 0;
   for (size_t i = 0; i < y.data.size(); ++i) {
+    // Its place, step and seed as in DropoutMask; the purpose is dropout's.
+    const auto words = philox4x32({static_cast<uint32_t>(i / 4), 3, 1u | 5u << 4, 0}, {7, 0});
+    EXPECT_EQ(y.data[i] != 0.0f, words[i % 4] >= static_cast<uint32_t>(0.2f * 0x1p32)) << i;
     EXPECT_TRUE(y.data[i] == 0.0f || y.data[i] == 1.25f);
     EXPECT_EQ(z.data[i] == 0.0f, y.data[i] == 0.0f);
     kept += y.data[i] != 0.0f;

@@ -86,6 +86,11 @@ inline float reduce_max(Vec a) {
 }
 inline float first_lane(Vec a) { return _mm256_cvtss_f32(a.v); }
 
+typedef uint64_t WideWords __attribute__((vector_size(32)));
+inline void multiply_low_halves(const WideWords& a, const WideWords& b, WideWords& product) {
+  product = (WideWords)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+}
+
 inline Vec load_as_float(const F32* p) { return {_mm256_loadu_ps(&p->value)}; }
 inline Vec load_as_float(const F16* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};

@@ -93,6 +93,11 @@ inline float reduce_max(Vec a) {
 }
 inline float first_lane(Vec a) { return _mm512_cvtss_f32(a.v); }
 
+typedef uint64_t WideWords __attribute__((vector_size(32)));
+inline void multiply_low_halves(const WideWords& a, const WideWords& b, WideWords& product) {
+  product = (WideWords)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+}
+
 inline Vec load_as_float(const F32* p) { return {_mm512_loadu_ps(&p->value)}; }
 inline Vec load_as_float(const F16* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};

@@ -113,6 +113,14 @@ inline float reduce_max(Vec a) {
 }
 inline float first_lane(Vec a) { return a.v[0]; }
 
+// Four words of a random generator, each in the low half of a lane.
+typedef uint64_t WideWords __attribute__((vector_size(32)));
+// The products of the lanes' low halves, whatever their high halves hold. By reference: how vectors
+// wider than a register are passed depends on the level.
+inline void multiply_low_halves(const WideWords& a, const WideWords& b, WideWords& product) {
+  product = (a & 0xffffffffu) * (b & 0xffffffffu);
+}
+
 inline float to_float(F16 x) {
   const uint32_t sign = (x.bits & 0x8000u) << 16;
   const uint32_t magnitude = x.bits & 0x7fffu;
