@@ -320,8 +320,8 @@ void write_attention_charts(const AttentionComparisonResult& result,
   memory.x_label = speed.x_label = "tokens";
   memory.y_label = "MB";
   speed.y_label = "times as fast";
-  memory.log_x = speed.log_x = true;
-  memory.y_from_zero = speed.y_from_zero = true;
+  memory.log_x = speed.log_x = memory.log_y = true;
+  speed.y_from_zero = true;
   memory.lines = {{"standard", {}, {}}, {"flash", {}, {}}};
   speed.lines = {{"forward", {}, {}}, {"backward", {}, {}}};
   for (size_t i = 0; i + 1 < result.runs.size(); i += 2) {

@@ -14,6 +14,9 @@ namespace {
 constexpr int kWidth = 960, kHeight = 540;
 constexpr double kLeft = 84, kRight = 30, kTop = 84, kBottom = 62;
 constexpr double kTextSize = 13, kTitleSize = 18;
+// Of a line that has only a few points each is marked, so that one alone is seen, too.
+constexpr size_t kMarkedPoints = 24;
+constexpr double kMark = 6;
 constexpr std::array<Colour, 6> kColours = {{{0.18, 0.42, 0.69},
                                              {0.84, 0.37, 0.10},
                                              {0.20, 0.55, 0.30},
@@ -127,6 +130,8 @@ void write_line_chart(const LineChart& chart, const std::filesystem::path& path)
       points.push_back(at_y(line.y[j]));
     }
     canvas.stroke(kColours[i], 1.8, points.data(), static_cast<int>(points.size() / 2));
+    for (size_t j = 0; j < points.size() && points.size() <= 2 * kMarkedPoints; j += 2)
+      canvas.fill(kColours[i], points[j] - kMark / 2, points[j + 1] - kMark / 2, kMark, kMark);
     canvas.fill(kColours[i], legend, kTop - 17, 18, 4);
     canvas.write(kInk, line.label, kTextSize, legend + 24, kTop - 10);
     legend += 24 + canvas.text_width(line.label, kTextSize) + 28;

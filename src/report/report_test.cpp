@@ -181,6 +181,22 @@ TEST(LineChart, ALogarithmicAxisShowsDecades) {
   EXPECT_NEAR(middle, 281, 6);
 }
 
+TEST(LineChart, APointAloneIsSeen) {
+  const ChartFile file;
+  write_line_chart({"", "", "", "", {{"a", {1}, {5}}, {"b", {0, 2}, {0, 10}}}}, file.path);
+  cairo_surface_t* picture = cairo_image_surface_create_from_png(file.path.c_str());
+  ASSERT_EQ(cairo_surface_status(picture), CAIRO_STATUS_SUCCESS);
+  int blue = 0;
+  for (int y = 90; y < cairo_image_surface_get_height(picture); ++y)
+    for (int x = 0; x < cairo_image_surface_get_width(picture); ++x) {
+      const unsigned char* pixel = cairo_image_surface_get_data(picture) +
+                                   int64_t{y} * cairo_image_surface_get_stride(picture) + 4 * x;
+      blue += pixel[0] > 150 && pixel[2] < 80;
+    }
+  cairo_surface_destroy(picture);
+  EXPECT_GT(blue, 15);
+}
+
 // The darkest colour of a map is its largest number's, and it lies where the number does.
 TEST(HeatMap, TheLargestNumberIsTheBluestSquare) {
   const ChartFile file;
