@@ -66,12 +66,13 @@ int perplexity_command(const EvalFlags& flags) {
   options.page_tokens = engine.page_tokens;
   options.activations = engine.activations;
   options.context = flags.context;
+  options.first_token = files.tokenizer->specials().first();
   ServeExec exec(*model, options);
   Progress progress("perplexity", flags.global.quiet);
   PerplexityOptions scoring;
   scoring.context = flags.context;
   scoring.chunks = flags.chunks;
-  if (files.tokenizer->specials().add_bos) scoring.first_token = files.tokenizer->specials().bos;
+  scoring.first_token = options.first_token;
   scoring.progress = [&](double share) {
     progress.show(share);
     stop_if_interrupted();
@@ -132,6 +133,7 @@ int streaming_command(const EvalFlags& flags) {
   options.context = static_cast<int64_t>(tokens.size()) + 1;
   options.max_sequences = 1;
   options.step_rows = scoring.step_rows;
+  options.first_token = files.tokenizer->specials().first();
   ServeExec exec(*model, options);
   Progress progress("streaming", flags.global.quiet);
   scoring.progress = [&](double share) {

@@ -45,6 +45,7 @@ class LoadedEngine final : public Engine {
     exec.context = budget.context;
     exec.max_sequences = options_.max_running;
     exec.step_rows = options_.batch_tokens;
+    exec.first_token = files_.tokenizer->specials().first();
     exec.progress = options_.progress;
     auto serve = std::make_unique<ServeExec>(*model_, exec);
     if (serve->context_length() < options_.context)

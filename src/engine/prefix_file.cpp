@@ -12,7 +12,7 @@
 namespace strata {
 namespace {
 
-constexpr std::string_view kMagic = "strata-kv 1\n";
+constexpr std::string_view kMagic = "strata-kv 2\n";
 constexpr size_t kDigest = 64;
 constexpr size_t kMostValues = 50'000'000;
 

@@ -16,7 +16,7 @@ namespace strata {
 
 // Keys and values of a prefix cache in a file:
 //
-//   "strata-kv 1\n"
+//   "strata-kv 2\n"
 //   length of the header in bytes, u64 little-endian
 //   the header, JSON: {"made_by": PrefixFile::made_by, "tokens": [..], "nodes": [{"parent": place
 //     in this list or -1, "owner": text, "tokens": [1..S ids], "pages": [true | false for each

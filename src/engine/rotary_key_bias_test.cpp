@@ -42,35 +42,40 @@ TEST_P(KeyBiases, AreTurnedAsTheKeysAre) {
   table.fill_to(400);
   std::vector<float> bias;
   for (int i = 0; i < kHeads * kSize; ++i) bias.push_back(1.5f * static_cast<float>(i) - 7);
+  std::vector<float> of_first;
+  for (int i = 0; i < kHeads * kSize; ++i) of_first.push_back(40 - static_cast<float>(i * i % 11));
   AttentionConfig config;
   config.kv_heads = kHeads;
   config.head_size = kSize;
   config.rope = &rope;
-  const RotaryKeyBias key_bias(bias.data(), config, &table);
+  const RotaryKeyBias same(bias.data(), nullptr, config, &table),
+      apart(bias.data(), of_first.data(), config, &table);
   const float q[kSize] = {1, -2, 3, 0.5f, -0.25f, 4, 2, -1};
-  for (int head = 0; head < kHeads; ++head) {
-    const float* b = bias.data() + head * kSize;
-    for (const int t : {0, 1, 15, 16, 63, 64, 200, 400}) {
-      const std::vector<double> want = turned(rope, t, b, false);
-      float key[kSize] = {};
-      key_bias.remove(t, head, key);
-      const int first = t / kChunkTokens * kChunkTokens, slot = t % kChunkTokens;
-      float back[kSize];
-      key_bias.turn_back(first, q, back);
-      const std::vector<double> want_back = turned(rope, first, q, true);
-      double score = 0, want_score = 0;
-      for (int d = 0; d < kSize; ++d) {
-        const auto i = static_cast<size_t>(d);
-        EXPECT_NEAR(key[d], -want[i], 1e-5) << "t " << t << " d " << d;
-        EXPECT_NEAR(back[d], want_back[i], 1e-5) << "t " << t << " d " << d;
-        const float* panel = key_bias.panel(head) + slot / kPanelTokens * kPanelTokens * kSize;
-        score += static_cast<double>(back[d]) *
-                 static_cast<double>(panel[d * kPanelTokens + slot % kPanelTokens]);
-        want_score += static_cast<double>(q[d]) * want[i];
+  for (const RotaryKeyBias* const key_bias : {&same, &apart})
+    for (int head = 0; head < kHeads; ++head) {
+      for (const int t : {0, 1, 15, 16, 63, 64, 200, 400}) {
+        const float* b = (key_bias == &apart && t == 0 ? of_first : bias).data() + head * kSize;
+        const std::vector<double> want = turned(rope, t, b, false);
+        float key[kSize] = {};
+        key_bias->remove(t, head, key);
+        const int first = t / kChunkTokens * kChunkTokens, slot = t % kChunkTokens;
+        float back[kSize];
+        key_bias->turn_back(first, q, back);
+        const std::vector<double> want_back = turned(rope, first, q, true);
+        double score = 0, want_score = 0;
+        for (int d = 0; d < kSize; ++d) {
+          const auto i = static_cast<size_t>(d);
+          EXPECT_NEAR(key[d], -want[i], 1e-5) << "t " << t << " d " << d;
+          EXPECT_NEAR(back[d], want_back[i], 1e-5) << "t " << t << " d " << d;
+          const float* panel =
+              key_bias->panel(head, t / kChunkTokens) + slot / kPanelTokens * kPanelTokens * kSize;
+          score += static_cast<double>(back[d]) *
+                   static_cast<double>(panel[d * kPanelTokens + slot % kPanelTokens]);
+          want_score += static_cast<double>(q[d]) * want[i];
+        }
+        EXPECT_NEAR(score, want_score, 1e-4) << "q . R_t b at " << t;
       }
-      EXPECT_NEAR(score, want_score, 1e-4) << "q . R_t b at " << t;
     }
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, KeyBiases,
@@ -81,13 +86,13 @@ TEST(KeyBiases, StayAsTheyAreWithoutRope) {
   AttentionConfig config;
   config.kv_heads = 1;
   config.head_size = 2;
-  const RotaryKeyBias key_bias(bias.data(), config, nullptr);
+  const RotaryKeyBias key_bias(bias.data(), nullptr, config, nullptr);
   float key[2] = {4, 4};
   key_bias.remove(77, 0, key);
   EXPECT_EQ(key[0], 1);
   EXPECT_EQ(key[1], -1);
   for (int t = 0; t < kChunkTokens; ++t)
-    EXPECT_EQ(key_bias.panel(0)[t / 16 * 32 + 16 + t % 16], 5) << t;
+    EXPECT_EQ(key_bias.panel(0, 0)[t / 16 * 32 + 16 + t % 16], 5) << t;
 }
 
 }  // namespace

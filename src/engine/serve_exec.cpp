@@ -130,40 +130,40 @@ ServeExec::ServeExec(const Model& model, const ServeExecOptions& options)
   }
   sink_positions_.resize(model.layer_groups.size());
   paged_rows_.resize(model.layer_groups.size());
-  prepare_key_biases(model);
+  prepare_quantised_keys(model, options.first_token);
 }
 
-void ServeExec::prepare_key_biases(const Model& model) {
+void ServeExec::prepare_quantised_keys(const Model& model, std::optional<int32_t> first_token) {
   const std::vector<BlockWeights>& blocks = model.transformer.blocks;
-  key_biases_.resize(blocks.size());
+  quantised_keys_.resize(blocks.size());
   if (!is_quantized(kv_.shape().type)) return;
   if (kv_.shape().head_size > kMaxQuantizedHead)
     fail(ErrorCode::unsupported, "--kv-type {}: heads of {}, it takes up to {}; use f16",
          kv_type_name(kv_.shape().type), kv_.shape().head_size, kMaxQuantizedHead);
-  if (kv_.shape().type == KvType::q4) key_means_ = measure_key_means(model);
+  const bool measured = kv_.shape().type == KvType::q4;
+  if (measured) measure_keys(model, first_token);
   for (size_t i = 0; i < blocks.size(); ++i) {
     const AttentionWeights& w = blocks[i].attn;
     const AttentionConfig& c = model.transformer.block_configs[i].attention;
-    const float* bias = has_key_bias(w)      ? weights_.vector(w.k.bias)
-                        : key_means_.empty() ? nullptr
-                                             : key_means_[i].data();
+    QuantisedKeys& keys = quantised_keys_[i];
+    const float* bias = measured          ? keys.mean.data()
+                        : has_key_bias(w) ? weights_.vector(w.k.bias)
+                                          : nullptr;
     if (bias == nullptr) continue;
-    key_biases_[i] = std::make_unique<RotaryKeyBias>(
-        bias, c, c.rope != nullptr ? &rope_table(*c.rope) : nullptr);
+    keys.bias =
+        std::make_unique<RotaryKeyBias>(bias, measured ? keys.first_mean.data() : nullptr, c,
+                                        c.rope != nullptr ? &rope_table(*c.rope) : nullptr);
   }
 }
 
-std::vector<std::vector<float>> ServeExec::measure_key_means(const Model& model) {
+void ServeExec::measure_keys(const Model& model, std::optional<int32_t> first_token) {
   // Any tokens do, and short texts of them (SmolLM2's perplexity: docs/results/kernels.md); the
   // same ones always, whatever the context and the pool, for pages kept in files to stay valid.
   constexpr int64_t kTexts = 16, kLength = 16;
-  const std::vector<BlockWeights>& blocks = model.transformer.blocks;
-  measured_keys_.resize(blocks.size());
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    if (has_key_bias(blocks[i].attn)) continue;
-    const AttentionConfig& c = model.transformer.block_configs[i].attention;
-    measured_keys_[i] =
-        std::make_unique<KeyMean>(c, c.rope != nullptr ? &rope_table(*c.rope) : nullptr);
+  for (const BlockConfig& block : model.transformer.block_configs) {
+    const AttentionConfig& c = block.attention;
+    measured_keys_.push_back(
+        std::make_unique<KeyStatistics>(c, c.rope != nullptr ? &rope_table(*c.rope) : nullptr));
   }
   const auto vocabulary =
       static_cast<uint32_t>(weights_.matrix(model.transformer.embedding.tokens).out());
@@ -173,15 +173,17 @@ std::vector<std::vector<float>> ServeExec::measure_key_means(const Model& model)
   std::mt19937 random;
   for (int64_t text = 0; text < kTexts; ++text) {
     for (int32_t& token : tokens) token = static_cast<int32_t>(random() % vocabulary);
+    tokens[0] = first_token.value_or(tokens[0]);
     const SequenceRows rows{.rows = static_cast<int32_t>(tokens.size()), .cache = kv_.create()};
     forward_hidden(*this, model.transformer, {tokens, positions, {&rows, 1}});
     kv_.release(rows.cache);
   }
-  std::vector<std::vector<float>> means(blocks.size());
-  for (size_t i = 0; i < blocks.size(); ++i)
-    if (measured_keys_[i] != nullptr) means[i] = measured_keys_[i]->mean();
+  for (size_t i = 0; i < measured_keys_.size(); ++i) {
+    quantised_keys_[i].mean = measured_keys_[i]->mean();
+    quantised_keys_[i].first_mean = measured_keys_[i]->first_mean();
+    quantised_keys_[i].scales = measured_keys_[i]->scales();
+  }
   measured_keys_.clear();
-  return means;
 }
 
 // ---- a pass ----
@@ -392,10 +394,11 @@ Qkv ServeExec::qkv(const Tensor& x, const AttentionWeights& w, const AttentionCo
 }
 
 Tensor ServeExec::attend(const Qkv& qkv, const AttentionConfig& c, int layer, const Batch& batch) {
-  if (!measured_keys_.empty() && measured_keys_[static_cast<size_t>(layer)] != nullptr)
-    measured_keys_[static_cast<size_t>(layer)]->add(qkv.k, batch.positions);
+  if (!measured_keys_.empty())
+    measured_keys_[static_cast<size_t>(layer)]->add(qkv.k, qkv.q, batch.positions);
   const auto group = static_cast<size_t>(c.layer_group);
   const Tensor y = tensor(qkv.q.rows, qkv.q.columns);
+  const QuantisedKeys& keys = quantised_keys_[static_cast<size_t>(layer)];
   const PagedAttention attention{
       .type = kv_.shape().type,
       .page_tokens = kv_.shape().page_tokens,
@@ -407,7 +410,8 @@ Tensor ServeExec::attend(const Qkv& qkv, const AttentionConfig& c, int layer, co
       .scale = static_cast<float>(c.scale),
       .window = c.window,
       .sink_q = sink_q_,
-      .key_bias = key_biases_[static_cast<size_t>(layer)].get(),
+      .key_bias = keys.bias.get(),
+      .key_scales = keys.scales,
       .sequences = paged_rows_[group]};
   paged_attention(attention, qkv.q, qkv.k, qkv.v, y, attention_workspace_, context());
   return y;

@@ -3,11 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/cpu.h"
 #include "base/thread_pool.h"
-#include "engine/key_mean.h"
+#include "engine/key_statistics.h"
 #include "engine/kv_policy.h"
 #include "engine/kv_pool.h"
 #include "engine/prepared_weights.h"
@@ -32,9 +33,10 @@ struct ServeExecOptions {
   Activations activations = Activations::int8;
   uint64_t kv_memory = 0;  // bytes; 0: default_kv_memory()
   int64_t context = 0;     // longest sequence; 0: the model's, and never more, except with sinks
-  int64_t max_sequences = 64;                      // that windowed groups keep pages for
-  int64_t step_rows = 512;                         // most rows of one sequence in a pass
-  std::function<void(double)> progress = nullptr;  // share of the weights packed; may be empty
+  int64_t max_sequences = 64;                         // that windowed groups keep pages for
+  int64_t step_rows = 512;                            // most rows of one sequence in a pass
+  std::optional<int32_t> first_token = std::nullopt;  // of all texts, where they have one (BOS)
+  std::function<void(double)> progress = nullptr;     // share of the weights packed; may be empty
 };
 
 // What a model keeps per token, and which of its layers forget alike. Throws invalid_argument for a
@@ -132,9 +134,8 @@ class ServeExec : public Exec {
   template <typename Fn>
   void for_rows(int64_t rows, int64_t elements, Fn fn);
   void open_caches(const Batch& batch);
-  void prepare_key_biases(const Model& model);
-  // By layer, [Hk * Dh]; empty where the projection's own bias is what keys have in common.
-  std::vector<std::vector<float>> measure_key_means(const Model& model);
+  void prepare_quantised_keys(const Model& model, std::optional<int32_t> first_token);
+  void measure_keys(const Model& model, std::optional<int32_t> first_token);
 
   const KernelTable* kernels_;
   ThreadPool pool_;
@@ -144,11 +145,14 @@ class ServeExec : public Exec {
   Activations activations_;
   std::vector<Angles> ropes_;
   std::vector<int> layer_in_group_;  // by layer
-  // By layer, of KV types that quantise and of layers whose keys have something in common: their
-  // projection's bias, or in q4 their mean.
-  std::vector<std::unique_ptr<RotaryKeyBias>> key_biases_;
-  std::vector<std::vector<float>> key_means_;            // what key_biases_ refer to
-  std::vector<std::unique_ptr<KeyMean>> measured_keys_;  // by layer, while means are measured
+  // How a layer's keys are stored in KV types that quantise.
+  struct QuantisedKeys {
+    std::unique_ptr<RotaryKeyBias> bias = nullptr;  // the projection's, or in q4 the keys' mean
+    std::vector<float> mean = {}, first_mean = {};  // what it refers to, in q4
+    std::vector<float> scales = {};                 // in q4: PagedAttention::key_scales
+  };
+  std::vector<QuantisedKeys> quantised_keys_;                  // by layer
+  std::vector<std::unique_ptr<KeyStatistics>> measured_keys_;  // by layer, while they are measured
 
   Arena arenas_[2];
   int current_arena_ = 0;

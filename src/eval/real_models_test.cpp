@@ -64,7 +64,7 @@ TEST_P(RealModel, PerplexityIsWithinOnePercent) {
   ServeExec exec(*model, options);
   PerplexityOptions scoring;
   scoring.chunks = 20;
-  if (files.tokenizer->specials().add_bos) scoring.first_token = files.tokenizer->specials().bos;
+  scoring.first_token = files.tokenizer->specials().first();
   const PerplexityResult result =
       perplexity(exec, *model, files.tokenizer->encode(read_text(text)), scoring);
   EXPECT_EQ(result.tokens, 20 * 255);

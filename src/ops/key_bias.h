@@ -10,13 +10,14 @@ namespace strata {
 //
 //   q . R_t (n + b) = q . R_t n + (R_-s q) . (R_(t-s) b)     s: the first position of t's chunk
 //
-// so one table of 64 turned biases a head serves all chunks.
+// so one table of 64 turned biases a head serves all chunks. The key at position 0, unlike all
+// others in many models, may have a bias of its own; the first chunk has another table then.
 class KeyBias {
  public:
   virtual ~KeyBias() = default;
 
-  // [kChunkPanels][Dh][16]: R_i b for i of 0..63, as KvHead::added_keys wants them.
-  virtual const float* panel(int kv_head) const = 0;
+  // [kChunkPanels][Dh][16]: R_i b for i of 0..63, as KvHead::added_keys of the chunk wants them.
+  virtual const float* panel(int kv_head, int32_t chunk) const = 0;
   // key [Dh] of position t: key -= R_t b.
   virtual void remove(int64_t position, int kv_head, float* key) const = 0;
   // out [Dh] = R_-position q, without the factor that some ropes put on cosines and sines.

@@ -93,15 +93,24 @@ class Call {
     return static_cast<int32_t>(i < unit.sink_chunks ? i : i + unit.gap);
   }
 
+  // A short chunk of a prompt is cut finer, for all threads to have a share of it, as long as units
+  // have a tile of queries.
+  int64_t rows_of_unit(const PagedRows& s, int64_t wanted_units) const {
+    const int64_t most = std::max<int64_t>(1, kUnitQueries / group_);
+    const int64_t least = (kQueryTile + group_ - 1) / group_;
+    const int64_t even = (s.rows * a_.kv_heads + wanted_units - 1) / wanted_units;
+    return std::min(most, std::max(least, even));
+  }
+
   void plan() {
     w_.units.clear();
     w_.splits.clear();
-    const int64_t block = std::max<int64_t>(1, kUnitQueries / group_);
     const auto pairs = static_cast<int64_t>(a_.sequences.size()) * a_.kv_heads;
     const int64_t wanted = kUnitsPerThread * context_.pool->threads();
     int64_t partial_floats = 0;
     for (size_t i = 0; i < a_.sequences.size(); ++i) {
       const PagedRows& s = a_.sequences[i];
+      const int64_t block = rows_of_unit(s, wanted);
       // The last rows see most: they go first, so that no thread is left with a big one at the end.
       for (int64_t last = s.rows; last > 0; last -= std::min(block, last)) {
         const int64_t first = std::max<int64_t>(0, last - block);
@@ -167,6 +176,8 @@ class Call {
       std::copy_n(k, a_.head_size, rotated[0]);
       std::copy_n(v, a_.head_size, rotated[1]);
       if (key_bias_ != nullptr) key_bias_->remove(position, head, rotated[0]);
+      if (!a_.key_scales.empty())
+        for (int d = 0; d < a_.head_size; ++d) rotated[0][d] *= key_scales(head)[d];
       for (float* x : rotated) kernels_.rotate(x, a_.head_size);
       k = rotated[0];
       v = rotated[1];
@@ -231,11 +242,17 @@ class Call {
     return s;
   }
 
+  const float* key_scales(int32_t head) const {
+    return a_.key_scales.data() + int64_t{head} * a_.head_size;
+  }
+
   // The unit's queries as the pages' keys need them.
-  void rotate_queries(const Scratch& m, int queries) const {
+  void rotate_queries(const Unit& unit, const Scratch& m, int queries) const {
     for (int i = 0; i < queries; ++i) {
       float* rotated = m.rotated + int64_t{i} * a_.head_size;
       std::copy_n(m.q[i], a_.head_size, rotated);
+      if (!a_.key_scales.empty())
+        for (int d = 0; d < a_.head_size; ++d) rotated[d] /= key_scales(unit.kv_head)[d];
       kernels_.rotate(rotated, a_.head_size);
       m.q[i] = rotated;
     }
@@ -261,7 +278,7 @@ class Call {
     }
     KvHead unpacked{m.chunk, kPages, elements * int64_t{sizeof(float)}, page_, first_page};
     if (key_bias_ == nullptr) return unpacked;
-    unpacked.added_keys = key_bias_->panel(unit.kv_head);
+    unpacked.added_keys = key_bias_->panel(unit.kv_head, chunk);
     for (int i = 0; i < queries; ++i) {
       float* turned = m.turned + int64_t{i} * a_.head_size;
       key_bias_->turn_back(int64_t{chunk} * kChunkTokens, query_row(unit, i), turned);
@@ -303,7 +320,7 @@ class Call {
       m.sink_begin[i] = 0;
       m.sink_end[i] = m.begin[i] == 0 ? 0 : static_cast<int32_t>(sinks_of(s));
     }
-    if (quantized_) rotate_queries(m, queries);
+    if (quantized_) rotate_queries(unit, m, queries);
     for (int i = 0; i < queries; ++i) {
       const int64_t row = s.first_row + unit.first_row + i / group_;
       const int64_t head = int64_t{unit.kv_head} * group_ + i % group_;

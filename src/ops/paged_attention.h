@@ -44,6 +44,10 @@ struct PagedAttention {
   float soft_cap = 0;  // c: a score s becomes c tanh(s / c); 0: none
   // Of the keys, which stay out of quantised pages; not looked at for other types. May be null.
   const KeyBias* key_bias = nullptr;
+  // [Hk * Dh], none 0, or empty: quantised keys are multiplied by these before they are rotated,
+  // and queries divided: scores are the same, and a key's error weighs less where its scale is
+  // large.
+  std::span<const float> key_scales = {};
   std::span<const PagedRows> sequences = {};
 };
 
@@ -84,9 +88,9 @@ class PagedAttentionWorkspace {
 //
 // Sinks are chunks of their own, before those of the window and by sink_q.
 //
-// q8 and q4: keys (without their bias) and values are rotated over the head before they are
-// quantised, so that an outlier of one element is spread over all; queries likewise, and results
-// are rotated back (AttentionKernels::rotate).
+// q8 and q4: keys (without their bias, times their scales) and values are rotated over the head
+// before they are quantised, so that an outlier of one element is spread over all; queries
+// likewise, and results are rotated back (AttentionKernels::rotate).
 // Throws Error{invalid_argument} naming the operand when shapes do not match.
 void paged_attention(const PagedAttention& a, const Tensor& q, const Tensor& k, const Tensor& v,
                      const Tensor& y, PagedAttentionWorkspace& workspace, const OpContext& context);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -33,11 +34,13 @@ struct Sequence {
 class Layer {
  public:
   Layer(const Model& model, int64_t pages, KvType type = KvType::f16,
-        const KeyBias* key_bias = nullptr, int page_tokens = kDefaultPageTokens)
+        const KeyBias* key_bias = nullptr, int page_tokens = kDefaultPageTokens,
+        std::span<const float> key_scales = {})
       : model_(model),
         type_(type),
         page_tokens_(page_tokens),
         key_bias_(key_bias),
+        key_scales_(key_scales),
         stride_(model.kv_heads * head_page_bytes(type, {model.head_size, page_tokens})) {
     memory_.assign(static_cast<size_t>(stride_ * pages), std::byte{0xff});  // NaN in every type
     for (int32_t i = 0; i < pages; ++i) free_.push_back(i);
@@ -85,6 +88,7 @@ class Layer {
                      .sinks = model_.sinks,
                      .soft_cap = model_.soft_cap,
                      .key_bias = key_bias_,
+                     .key_scales = key_scales_,
                      .sequences = paged};
     const OpContext context{&kernel_table(isa_level()), &pool};
     paged_attention(a, q, k, v, y, workspace_, context);
@@ -103,6 +107,7 @@ class Layer {
   KvType type_;
   int page_tokens_;
   const KeyBias* key_bias_;
+  std::span<const float> key_scales_;
   int64_t stride_;
   std::vector<std::byte> memory_;
   std::vector<int32_t> free_;
@@ -127,10 +132,11 @@ Sequence random_sequence(const Model& model, int64_t tokens, uint32_t seed) {
 std::vector<float> run_alone(const Model& model, Sequence s, const std::vector<int64_t>& cuts,
                              int threads, uint32_t shuffle = 0, KvType type = KvType::f16,
                              const KeyBias* key_bias = nullptr,
-                             int page_tokens = kDefaultPageTokens) {
+                             int page_tokens = kDefaultPageTokens,
+                             std::span<const float> key_scales = {}) {
   const auto tokens = static_cast<int64_t>(s.q.size()) / (int64_t{model.heads} * model.head_size);
   ThreadPool pool(threads);
-  Layer layer(model, tokens / page_tokens + 1, type, key_bias, page_tokens);
+  Layer layer(model, tokens / page_tokens + 1, type, key_bias, page_tokens, key_scales);
   if (shuffle != 0) layer.shuffle(shuffle);
   for (size_t i = 0; s.length < tokens; ++i)
     layer.step({&s}, {std::min(cuts[std::min(i, cuts.size() - 1)], tokens - s.length)}, pool);
@@ -144,26 +150,35 @@ constexpr Model kModels[] = {
     {2, 1, 64, 33, 1, 5.0f},
 };
 
-// A bias of keys that do not turn.
+// A bias of keys that do not turn; twice as large at position 0.
 class FixedBias final : public KeyBias {
  public:
-  explicit FixedBias(const Model& model) : size_(model.head_size) {
+  // Times `scales` [Hk * Dh], if there are any.
+  explicit FixedBias(const Model& model, std::span<const float> scales = {})
+      : size_(model.head_size) {
     std::mt19937 random(8);
     std::normal_distribution<float> normal;
     for (int i = 0; i < model.kv_heads * size_; ++i) bias_.push_back(normal(random));
     bias_[1] = 300;
+    for (size_t i = 0; i < scales.size(); ++i) bias_[i] *= scales[i];
     for (int head = 0; head < model.kv_heads; ++head)
       for (int panel = 0; panel < kChunkPanels; ++panel)
-        for (int d = 0; d < size_; ++d)
-          panels_.insert(panels_.end(), kPanelTokens, of_head(head)[d]);
+        for (int d = 0; d < size_; ++d) panels_.insert(panels_.end(), kPanelTokens, at(1, head, d));
+    first_panels_ = panels_;
+    for (int head = 0; head < model.kv_heads; ++head)
+      for (int d = 0; d < size_; ++d)
+        first_panels_[static_cast<size_t>(head * kChunkTokens * size_ + d * kPanelTokens)] =
+            at(0, head, d);
   }
-  const float* of_head(int head) const { return bias_.data() + int64_t{head} * size_; }
+  float at(int64_t position, int head, int d) const {
+    return bias_[static_cast<size_t>(head * size_ + d)] * (position == 0 ? 2 : 1);
+  }
 
-  const float* panel(int head) const override {
-    return panels_.data() + int64_t{head} * kChunkTokens * size_;
+  const float* panel(int head, int32_t chunk) const override {
+    return (chunk == 0 ? first_panels_ : panels_).data() + int64_t{head} * kChunkTokens * size_;
   }
-  void remove(int64_t /*position*/, int head, float* key) const override {
-    for (int d = 0; d < size_; ++d) key[d] -= of_head(head)[d];
+  void remove(int64_t position, int head, float* key) const override {
+    for (int d = 0; d < size_; ++d) key[d] -= at(position, head, d);
   }
   void turn_back(int64_t /*position*/, const float* q, float* out) const override {
     std::copy_n(q, size_, out);
@@ -171,7 +186,7 @@ class FixedBias final : public KeyBias {
 
  private:
   int size_;
-  std::vector<float> bias_, panels_;
+  std::vector<float> bias_, panels_, first_panels_;
 };
 
 // x as `type` keeps it: rotated, stored and rotated back. The kernels are those that
@@ -246,16 +261,17 @@ TEST(PagedAttention, QuantizedPagesAgreeWithTheNaiveTwin) {
           std::vector<float> key = as_kept(type, &s.k[i], model.head_size);
           const std::vector<float> value = as_kept(type, &s.v[i], model.head_size);
           const int head = static_cast<int>(i) / model.head_size % model.kv_heads;
+          const int64_t position = static_cast<int64_t>(i) / model.head_size / model.kv_heads;
           if (biased)
             for (int d = 0; d < model.head_size; ++d) {
               // An exact sum here, so that remove() finds the very key that as_kept() saw.
-              const float b = bias.of_head(head)[d];
+              const float b = bias.at(position, head, d);
               const float sum = s.k[i + static_cast<size_t>(d)] + b;
               s.k[i + static_cast<size_t>(d)] = sum - b;
             }
           if (biased) key = as_kept(type, &s.k[i], model.head_size);
           for (int d = 0; d < model.head_size; ++d) {
-            const float b = biased ? bias.of_head(head)[d] : 0;
+            const float b = biased ? bias.at(position, head, d) : 0;
             s.k[i + static_cast<size_t>(d)] += b;
             kept_keys.push_back(key[static_cast<size_t>(d)] + b);
             kept_values.push_back(value[static_cast<size_t>(d)]);
@@ -297,6 +313,32 @@ TEST(PagedAttention, QuantizedPagesAgreeWithTheNaiveTwin) {
           }
         }
       }
+}
+
+// By powers of two both ways are exact.
+TEST(PagedAttention, ScalesOfKeysAreAsLargerKeysAndSmallerQueries) {
+  for (const KvType type : {KvType::q8, KvType::q4})
+    for (const Model& model : kModels) {
+      const int64_t size = model.head_size, group = model.heads / model.kv_heads;
+      std::vector<float> scales;
+      for (int64_t i = 0; i < model.kv_heads * size; ++i)
+        scales.push_back(std::ldexp(1.0f, static_cast<int>(i * 5 % 7) - 3));
+      const FixedBias bias(model), scaled_bias(model, scales);
+      const Sequence s = random_sequence(model, 150, 4);
+      Sequence scaled = s;
+      for (size_t i = 0; i < s.k.size(); ++i) scaled.k[i] *= scales[i % scales.size()];
+      for (size_t i = 0; i < s.q.size(); ++i) {
+        const auto at = static_cast<int64_t>(i) % (model.heads * size);
+        scaled.q[i] /= scales[static_cast<size_t>(at / size / group * size + at % size)];
+      }
+      const std::vector<float> want = run_alone(model, scaled, {150}, 1, 0, type, &scaled_bias);
+      const auto got = [&](const std::vector<int64_t>& cuts) {
+        return run_alone(model, s, cuts, 2, 0, type, &bias, kDefaultPageTokens, scales);
+      };
+      EXPECT_EQ(got({150}), want);
+      EXPECT_EQ(got({1}), want) << "token by token";
+      EXPECT_NE(run_alone(model, s, {150}, 2, 0, type, &bias), want) << "scales that do nothing";
+    }
 }
 
 TEST(PagedAttention, QuantizedPagesGiveTheSameBitsHoweverCut) {

@@ -60,6 +60,8 @@ class Tokenizer {
     TokenId fim_prefix = kNoToken, fim_suffix = kNoToken, fim_middle = kNoToken;
     bool add_bos = false, add_eos = false;
     std::vector<TokenId> end_of_generation;  // every id known to end an answer
+    // What texts begin with, if anything.
+    std::optional<TokenId> first() const { return add_bos ? std::optional(bos) : std::nullopt; }
   };
   const Specials& specials() const { return specials_; }
   Specials& specials() { return specials_; }
