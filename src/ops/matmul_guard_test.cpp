@@ -20,7 +20,8 @@ class MatmulGuard : public LevelTest {};
 // `bytes` (a multiple of 4) in guarded memory.
 Guarded guarded_copy(const void* from, int64_t bytes, Guard side) {
   std::vector<float> values(static_cast<size_t>(bytes) / sizeof(float));
-  std::memcpy(values.data(), from, static_cast<size_t>(bytes));
+  if (bytes > 0)  // else `from` may be null
+    std::memcpy(values.data(), from, static_cast<size_t>(bytes));
   return Guarded(values, side);
 }
 
