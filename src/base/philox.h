@@ -5,8 +5,13 @@
 
 namespace strata {
 
+inline constexpr int kPhiloxRounds = 10;
+inline constexpr uint32_t kPhiloxMultipliers[2] = {0xD2511F53, 0xCD9E8D57};
+inline constexpr uint32_t kPhiloxWeyl[2] = {0x9E3779B9, 0xBB67AE85};  // added to the key each round
+
 // Philox4x32-10 (Salmon et al., SC 2011, "Parallel random numbers: as easy as 1, 2, 3"): four
-// random words from a counter and a key; no state, so any draw can be made on its own.
+// random words from a counter and a key; no state, so any draw can be made on its own. Many blocks
+// at once: TrainRowKernels::philox.
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 // A uniform double in [0, 1) with 53 random bits, from words 0 and 1 of one block.

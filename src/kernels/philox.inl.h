@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/philox.h"
 #include "kernels/train_rows.h"
 
 namespace strata {
@@ -15,8 +16,8 @@ constexpr int kPhiloxLanes = 4;
 constexpr int kPhiloxVectors = 3;
 
 void philox(const PhiloxBlocks& blocks, int64_t count, uint32_t* words) noexcept {
-  const WideWords multiplier0 = WideWords{} + 0xD2511F53, multiplier1 = WideWords{} + 0xCD9E8D57;
-  constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
+  const WideWords multiplier0 = WideWords{} + kPhiloxMultipliers[0];
+  const WideWords multiplier1 = WideWords{} + kPhiloxMultipliers[1];
   constexpr int kBlocks = kPhiloxVectors * kPhiloxLanes;
   for (int64_t i = 0; i < count; i += kBlocks) {
     WideWords c[kPhiloxVectors][4];
@@ -26,7 +27,7 @@ void philox(const PhiloxBlocks& blocks, int64_t count, uint32_t* words) noexcept
       for (int w = 1; w < 4; ++w) c[v][w] = WideWords{} + blocks.rest[w - 1];
     }
     uint32_t key0 = blocks.key[0], key1 = blocks.key[1];
-    for (int round = 0; round < 10; ++round) {
+    for (int round = 0; round < kPhiloxRounds; ++round) {
       for (WideWords(&x)[4] : c) {
         WideWords p0, p1;
         multiply_low_halves(multiplier0, x[0], p0);
@@ -36,8 +37,8 @@ void philox(const PhiloxBlocks& blocks, int64_t count, uint32_t* words) noexcept
         x[2] = (p0 >> 32) ^ x[3] ^ key1;
         x[3] = p0;
       }
-      key0 += kWeyl0;
-      key1 += kWeyl1;
+      key0 += kPhiloxWeyl[0];
+      key1 += kPhiloxWeyl[1];
     }
     for (int v = 0; v < kPhiloxVectors; ++v) {
       const int64_t left = count - i - v * kPhiloxLanes;

@@ -11,6 +11,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/philox.h"
 #include "kernels/guarded_for_test.h"
 #include "kernels/ref/train_attention.h"
 #include "kernels/train_attention.h"
@@ -339,6 +340,40 @@ TEST_P(TrainAttention, DropoutKeepsWeightsByItsMask) {
   Case again(heads, {{0, T, 0, T}}, AttentionMask::causal, 0);
   again.run(this->context(three));
   EXPECT_EQ(again.results(), c.results());
+}
+
+// Masks of more keys than are drawn at once, against their definition in AttentionHeads::dropout:
+// with equal scores a weight is 1 / keys.
+TEST_P(TrainAttention, DropoutsMaskIsThatOfItsDefinition) {
+  constexpr int64_t kQueries = 3, kKeys = 1101, D = 8, H = 2;
+  const AttentionHeads heads{H, 1, D, 0.1f, {0.3f, uint64_t{7} << 32 | 77, 5, 9}};
+  ThreadPool pool(1);
+  Case c(heads, {{0, kQueries, 0, kKeys}}, AttentionMask::full, 0);
+  std::fill_n(c.q->data(), kQueries * H * D, 0.0f);
+  c.run(context(pool));
+  const auto kept = [](int64_t n, int64_t h, int64_t t) {
+    const auto words = philox4x32(
+        {static_cast<uint32_t>(t / 8 + (h << 20)), 5, 1u | 9u << 4, static_cast<uint32_t>(n)},
+        {77, 7});
+    const uint32_t limit = 19661;  // 0.3 of 65,536
+    return (words[static_cast<size_t>(t % 8 / 2)] >> (16 * (t % 2)) & 0xffffu) >= limit
+               ? 65536.0 / (65536 - limit)
+               : 0.0;
+  };
+  std::vector<double> y(kQueries * H * D), d_v(kKeys * D);
+  for (int64_t n = 0; n < kQueries; ++n)
+    for (int64_t h = 0; h < H; ++h)
+      for (int64_t t = 0; t < kKeys; ++t)
+        for (int64_t d = 0; d < D; ++d) {
+          const auto at = static_cast<size_t>((n * H + h) * D + d);
+          const auto key = static_cast<size_t>(t * D + d);
+          const double weight = kept(n, h, t) / kKeys;
+          y[at] += weight * double{c.v->data()[key]};
+          d_v[key] += weight * double{c.d_y->data()[at]};
+        }
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(double{c.y->data()[i]}, y[i], 1e-5) << i;
+  for (size_t i = 0; i < d_v.size(); ++i)
+    EXPECT_NEAR(double{c.d_v->data()[i]}, d_v[i], 1e-7) << "key " << i / D;
 }
 
 TEST_P(TrainAttention, RefusesWhatDoesNotFit) {
