@@ -72,46 +72,41 @@ void MergeTable::apply_long(std::span<const TokenId> symbols, std::vector<TokenI
   struct Link {
     int32_t previous, next;
     TokenId id;  // kNoToken: merged into its left neighbour
-  };
-  // left, right: what stood there when the pair was queued; anything else now means it is stale.
-  struct Candidate {
-    uint64_t rank_and_position;
-    TokenId left, right, merged;
-    bool operator>(const Candidate& o) const { return rank_and_position > o.rank_and_position; }
+    Merge with_next;
   };
   const auto n = static_cast<int32_t>(symbols.size());
   std::vector<Link> links(symbols.size());
+  const auto at = [&](int32_t i) -> Link& { return links[static_cast<size_t>(i)]; };
   for (int32_t i = 0; i < n; ++i)
-    links[static_cast<size_t>(i)] = {i - 1, i + 1 < n ? i + 1 : -1,
-                                     symbols[static_cast<size_t>(i)]};
+    at(i) = {i - 1, i + 1 < n ? i + 1 : -1, symbols[static_cast<size_t>(i)], {}};
 
-  const auto candidate = [&](int32_t left, int32_t right) -> Candidate {
-    const TokenId a = links[static_cast<size_t>(left)].id;
-    const TokenId b = links[static_cast<size_t>(right)].id;
-    const Merge m = find(a, b);
-    return {static_cast<uint64_t>(m.rank) << 32 | static_cast<uint32_t>(left), a, b, m.id};
+  // A pair is queued as its rank above its position, in eight bytes: with a long word the heap is
+  // what the caches are too small for. An entry whose rank is no longer the pair's is stale.
+  std::vector<uint64_t> first;
+  const auto pair = [&](int32_t left, auto&& push) {
+    Link& a = at(left);
+    a.with_next = a.next < 0 ? Merge{} : find(a.id, at(a.next).id);
+    if (a.with_next.rank != kNoRank)
+      push(uint64_t{a.with_next.rank} << 32 | static_cast<uint32_t>(left));
   };
-  std::vector<Candidate> first;
-  for (int32_t i = 0; i + 1 < n; ++i)
-    if (const Candidate c = candidate(i, i + 1); c.merged != kNoToken) first.push_back(c);
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap(std::greater<>{},
-                                                                              std::move(first));
+  for (int32_t i = 0; i < n; ++i) pair(i, [&](uint64_t entry) { first.push_back(entry); });
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heap(std::greater<>{},
+                                                                            std::move(first));
+  const auto queue = [&](uint64_t entry) { heap.push(entry); };
   while (!heap.empty()) {
-    const Candidate top = heap.top();
+    const uint64_t top = heap.top();
     heap.pop();
-    const auto left = static_cast<int32_t>(top.rank_and_position & 0xFFFFFFFFu);
-    Link& a = links[static_cast<size_t>(left)];
-    if (a.id != top.left || a.next < 0) continue;
-    Link& b = links[static_cast<size_t>(a.next)];
-    if (b.id != top.right) continue;
-    a.id = top.merged;
+    const auto left = static_cast<int32_t>(top & 0xFFFFFFFFu);
+    Link& a = at(left);
+    if (a.with_next.rank != static_cast<uint32_t>(top >> 32)) continue;
+    Link& b = at(a.next);
+    a.id = a.with_next.id;
     b.id = kNoToken;
+    b.with_next = {};
     a.next = b.next;
-    if (a.next >= 0) links[static_cast<size_t>(a.next)].previous = left;
-    if (a.previous >= 0)
-      if (const Candidate c = candidate(a.previous, left); c.merged != kNoToken) heap.push(c);
-    if (a.next >= 0)
-      if (const Candidate c = candidate(left, a.next); c.merged != kNoToken) heap.push(c);
+    if (a.next >= 0) at(a.next).previous = left;
+    if (a.previous >= 0) pair(a.previous, queue);
+    pair(left, queue);
   }
   for (const Link& link : links)
     if (link.id != kNoToken) out.push_back(link.id);
