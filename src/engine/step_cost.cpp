@@ -54,7 +54,7 @@ double StepCost::slowest() const {
     const Sample& s = prompt_steps_.samples[i];
     most = std::max(most, s.seconds / predict(s.work));
   }
-  return std::min(most, kMostSlow);
+  return std::min(kBeyondSlowest * most, kMostSlow);
 }
 
 void StepCost::fit() {

@@ -15,6 +15,7 @@ namespace {
 #include "kernels/matmul.inl.h"
 }  // namespace
 
-constinit const MatmulKernels kMatmulTableAvx512 = make_matmul_kernels<true>(quantize_row);
+constinit const MatmulKernels kMatmulTableAvx512 =
+    make_matmul_kernels<true, &kMatmulTableAvx2>(quantize_row);
 
 }  // namespace strata

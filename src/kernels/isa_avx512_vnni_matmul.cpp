@@ -12,6 +12,7 @@ namespace {
 #include "kernels/matmul.inl.h"
 }  // namespace
 
-constinit const MatmulKernels kMatmulTableAvx512Vnni = make_matmul_kernels<false>(nullptr);
+constinit const MatmulKernels kMatmulTableAvx512Vnni =
+    make_matmul_kernels<false, &kMatmulTableAvx512VnniFew>(nullptr);
 
 }  // namespace strata

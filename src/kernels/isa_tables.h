@@ -15,8 +15,9 @@ extern const MatmulKernels kMatmulTableScalar;
 extern const MatmulKernels kMatmulTableAvx2;
 extern const MatmulKernels kMatmulTableAvxVnni;  // the quantised products
 extern const MatmulKernels kMatmulTableAvx512;
-extern const MatmulKernels kMatmulTableAvx512Vnni;  // the quantised products
-extern const MatmulKernels kMatmulTableAvx512Bf16;  // the product of bf16 weights
+extern const MatmulKernels kMatmulTableAvx512Vnni;     // the quantised products
+extern const MatmulKernels kMatmulTableAvx512VnniFew;  // those of few tokens
+extern const MatmulKernels kMatmulTableAvx512Bf16;     // the product of bf16 weights
 extern const ProbeKernels kProbeTableScalar;
 extern const ProbeKernels kProbeTableAvx2;
 extern const ProbeKernels kProbeTableAvxVnni;  // int8

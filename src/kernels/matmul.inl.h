@@ -121,9 +121,15 @@ void quantised_tokens(const MatmulArgs& a, Strips strips, int64_t row, int64_t t
   if constexpr (kTokens > 1) quantised_tokens<F, kTokens / 2>(a, strips, row, token);
 }
 
-template <TensorType kType>
+// Up to this many tokens memory is what a product waits for, and one strip after the other comes
+// faster than two side by side: a vector of one strip is better than one of two.
+constexpr int kFewTokens = 4;
+
+template <TensorType kType, const MatmulKernels* kFew>
 void matmul_quantised(const MatmulArgs& a) noexcept {
   using F = Format<kType>;
+  if constexpr (kFew != nullptr)
+    if (a.tokens <= kFewTokens) return kFew->matmul[static_cast<int>(kType)](a);
   int64_t row = 0;
   if (a.tokens >= kLeastPanelTokens) {
     constexpr int64_t kRows = kPanelVectors * kLanes;
@@ -196,30 +202,30 @@ void matmul_float(const MatmulArgs& a) noexcept {
 }
 
 // In the order of TensorType. Without kFloats: the quantised products alone, for levels that take
-// the others from a lower one.
-template <bool kFloats>
+// the others from a lower one. kFew: the table whose quantised products few tokens take.
+template <bool kFloats, const MatmulKernels* kFew = nullptr>
 constexpr MatmulKernels make_matmul_kernels(QuantizeRowFunction quantize) {
   MatmulKernels kernels = {{nullptr,
                             nullptr,
                             nullptr,
-                            matmul_quantised<TensorType::q4_0>,
-                            matmul_quantised<TensorType::q4_1>,
-                            matmul_quantised<TensorType::q5_0>,
-                            matmul_quantised<TensorType::q5_1>,
-                            matmul_quantised<TensorType::q8_0>,
-                            matmul_quantised<TensorType::q2_k>,
-                            matmul_quantised<TensorType::q3_k>,
-                            matmul_quantised<TensorType::q4_k>,
-                            matmul_quantised<TensorType::q5_k>,
-                            matmul_quantised<TensorType::q6_k>,
-                            matmul_quantised<TensorType::iq4_nl>,
-                            matmul_quantised<TensorType::iq4_xs>,
-                            matmul_quantised<TensorType::i8_g64>,
-                            matmul_quantised<TensorType::i8_g128>,
-                            matmul_quantised<TensorType::i4_g64>,
-                            matmul_quantised<TensorType::i4_g128>,
-                            matmul_quantised<TensorType::i4z_g64>,
-                            matmul_quantised<TensorType::i4z_g128>},
+                            matmul_quantised<TensorType::q4_0, kFew>,
+                            matmul_quantised<TensorType::q4_1, kFew>,
+                            matmul_quantised<TensorType::q5_0, kFew>,
+                            matmul_quantised<TensorType::q5_1, kFew>,
+                            matmul_quantised<TensorType::q8_0, kFew>,
+                            matmul_quantised<TensorType::q2_k, kFew>,
+                            matmul_quantised<TensorType::q3_k, kFew>,
+                            matmul_quantised<TensorType::q4_k, kFew>,
+                            matmul_quantised<TensorType::q5_k, kFew>,
+                            matmul_quantised<TensorType::q6_k, kFew>,
+                            matmul_quantised<TensorType::iq4_nl, kFew>,
+                            matmul_quantised<TensorType::iq4_xs, kFew>,
+                            matmul_quantised<TensorType::i8_g64, kFew>,
+                            matmul_quantised<TensorType::i8_g128, kFew>,
+                            matmul_quantised<TensorType::i4_g64, kFew>,
+                            matmul_quantised<TensorType::i4_g128, kFew>,
+                            matmul_quantised<TensorType::i4z_g64, kFew>,
+                            matmul_quantised<TensorType::i4z_g128, kFew>},
                            quantize};
   if constexpr (kFloats) {
     kernels.matmul[static_cast<int>(TensorType::f32)] = matmul_float<TensorType::f32>;

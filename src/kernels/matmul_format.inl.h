@@ -28,9 +28,11 @@ constexpr int8_t kIq4Table[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
 constexpr int kPrefetchBytes = 3072;
 
 STRATA_SIMD void prefetch_ahead(Strips w) {
+  int64_t ahead = kPrefetchBytes;
+  // Behind the end of a vector's strips lies the next vector's first, not the second one again.
+  if (kStrips > 1 && w.first + kPrefetchBytes >= w.end) ahead += w.apart;
   for (int s = 0; s < kStrips; ++s)
-    for (int line = 0; line < 3; ++line)
-      prefetch(w.first + s * w.apart + kPrefetchBytes + 64 * line);
+    for (int line = 0; line < 3; ++line) prefetch(w.first + s * w.apart + ahead + 64 * line);
 }
 
 // What the codes of a type mean to the sums.
@@ -326,6 +328,6 @@ STRATA_SIMD void store_tile(const MatmulArgs& a, const Floats (&y)[kVectors][kTo
 
 // The vector of strips whose first holds row `row`; its second may not exist.
 STRATA_SIMD Strips strips_at(const MatmulArgs& a, int64_t row) {
-  return {a.weights + row / kStripRows * a.strip_bytes,
-          row + kStripRows < a.rows ? a.strip_bytes : 0};
+  const std::byte* const first = a.weights + row / kStripRows * a.strip_bytes;
+  return {first, row + kStripRows < a.rows ? a.strip_bytes : 0, first + a.strip_bytes};
 }

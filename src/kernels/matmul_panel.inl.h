@@ -14,8 +14,9 @@ constexpr int kPanelVectors = 2;
 constexpr int kPanelTokens = 100;
 // Groups of 32 columns unpacked at a time, at most: about 10 KB.
 constexpr int kPanelGroups = 16 / kStrips;
-// Below this many tokens unpacking to memory costs more than it saves.
-constexpr int kLeastPanelTokens = 12;
+// Below this many tokens unpacking to memory costs more than it saves. 32 registers hold a vector's
+// codes and the sums of 16 tokens (kTileTokens), which are as fast as a panel of 32.
+constexpr int kLeastPanelTokens = kStrips == 1 ? 12 : 32;
 
 // Formats that need further sums in 32 bits have fewer registers left.
 template <typename F>

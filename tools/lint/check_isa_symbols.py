@@ -53,7 +53,7 @@ INSTRUCTIONS = {
     "avx512": ((VNNI, BF16), {"matmul": r"vpmaddubsw .*%zmm", "gemm": r"vfmadd\w+ .*%zmm",
                               "attention": r"vfmadd\w+ .*%zmm", "rows": r"%zmm", "train_rows": r"%zmm",
                               "train_attention": r"vfmadd\w+ .*%zmm", "probe": r"vpmaddubsw .*%zmm"}),
-    "avx512_vnni": ((BF16,), {"matmul": r"vpdpbusd .*%zmm", "probe": r"vpdpbusd .*%zmm"}),
+    "avx512_vnni": ((BF16,), {"matmul": r"vpdpbusd .*%zmm", "matmul_few": r"vpdpbusd .*%ymm", "probe": r"vpdpbusd .*%zmm"}),
     "avx512_bf16": ((), {"matmul": r"vdpbf16ps .*%zmm"}),
 }
 

@@ -128,6 +128,10 @@ STRATA_SIMD Words w_dot_s8(Bytes w, const int8_t* x) {
 STRATA_SIMD Ints i_add_dot_u8(Ints sum, Bytes w, const int8_t* x) {
   return _mm256_dpbusd_avx_epi32(sum, w, broadcast_four(x));
 }
+#elif defined(__AVX512VNNI__) && defined(__AVX512VL__)
+STRATA_SIMD Ints i_add_dot_u8(Ints sum, Bytes w, const int8_t* x) {
+  return _mm256_dpbusd_epi32(sum, w, broadcast_four(x));
+}
 #endif
 
 STRATA_SIMD void prefetch(const std::byte* p) {

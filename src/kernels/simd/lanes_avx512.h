@@ -21,8 +21,9 @@ using Ints = __m512i;   // 16 x i32
 using Words = __m512i;  // 32 x i16
 using Bytes = __m512i;  // 64 bytes
 
-// As for avx2; here 8 vectors of codes and 8 sums fit the registers.
-constexpr int kTileTokens = 8;
+// As for avx2; here 8 vectors of codes and 16 sums fit the registers (16 tokens of Q8_0: 0.40 of
+// the peak in tiles of 8 from a panel, 0.54 in one).
+constexpr int kTileTokens = 16;
 
 STRATA_SIMD Floats f_zero() { return _mm512_setzero_ps(); }
 STRATA_SIMD Floats f_load(const float* p) { return _mm512_loadu_ps(p); }

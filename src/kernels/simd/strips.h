@@ -22,9 +22,10 @@ namespace {
 // first is read in its place.
 struct Strips {
   const std::byte* first = nullptr;
-  int64_t apart = 0;  // bytes
+  int64_t apart = 0;               // bytes
+  const std::byte* end = nullptr;  // of the first strip
 };
-STRATA_SIMD Strips operator+(Strips s, int64_t bytes) { return {s.first + bytes, s.apart}; }
+STRATA_SIMD Strips operator+(Strips s, int64_t bytes) { return {s.first + bytes, s.apart, s.end}; }
 
 }  // namespace
 }  // namespace strata

@@ -1,0 +1,17 @@
+#include "kernels/isa_tables.h"
+#include "kernels/simd/lanes_avx2.h"
+// The sums need the lanes above them.
+#include "kernels/simd/dots_vnni.h"
+// The quantised products of few tokens: 8 lanes with vpdpbusd.
+namespace strata {
+namespace {
+#include "kernels/matmul_format.inl.h"
+
+#include "kernels/matmul_panel.inl.h"
+
+#include "kernels/matmul.inl.h"
+}  // namespace
+
+constinit const MatmulKernels kMatmulTableAvx512VnniFew = make_matmul_kernels<false>(nullptr);
+
+}  // namespace strata
