@@ -26,7 +26,7 @@ std::optional<IsaLevel> isa_level_from_name(std::string_view name);
 
 // Whether this level's kernels have passed the tests on hardware that has it (docs/kernels.md lists
 // the runs); the others were compiled, and tested by stand-ins only.
-constexpr bool isa_level_has_run(IsaLevel level) { return level <= IsaLevel::avx2; }
+constexpr bool isa_level_has_run(IsaLevel level) { return level != IsaLevel::avx_vnni; }
 
 // What CPUID says of this machine, registers the operating system does not save left out (XGETBV).
 struct CpuFeatures {

@@ -28,8 +28,8 @@ class StepCost {
   bool known() const { return prompt_steps_.seen >= kLeastSteps; }
   double predict(const StepWork& work) const;
   // The most rows, up to `most`, that a sequence at `position` may add to `work` such that the step
-  // takes at most `seconds`, also if it is a little slower beside its prediction than the slowest of
-  // the last steps with prompt rows (kBeyondSlowest times, kMostSlow at most); 0: none.
+  // takes at most `seconds`, also if it is a little slower beside its prediction than the slowest
+  // of the last steps with prompt rows (kBeyondSlowest times, kMostSlow at most); 0: none.
   int64_t rows_within(double seconds, const StepWork& work, int64_t position, int64_t most) const;
 
  private:
