@@ -30,6 +30,14 @@ enum class GemmStart : uint8_t {
   c,
 };
 
+// Tables that round to bf16 (gemm_bf16.inl.h) multiply two numbers at a time, where the level has
+// an instruction for it: over pairs of k in order
+//   s = fma(a(m, k + 1), b(k + 1, n), s);  s = fma(a(m, k), b(k, n), s)
+// operands rounded to bf16 (to nearest even, subnormal numbers to zero), sums in f32.
+// Err: as above, with 2^-8 (2 - 2^-8) sum |a b| more.
+// What they pack is words of 32 bits that hold the two numbers: where panels, pack_a's rows and
+// depth are counted below, they count words, ceil(depth / 2), with zero above a last odd number.
+
 // One block of depth for a rectangle of C. B comes in packed panels of GemmKernels::panel columns:
 // panel p holds b(k, panel p + j) at b[p b_panel + k panel + j], zero past the last column.
 // A is read in place (a_packed false): a(m, k) at a[m lda + k]; or from pack_a (true).
@@ -43,13 +51,14 @@ struct GemmTile {
   int64_t ldc = 0;
   int64_t rows = 0;
   int64_t columns = 0;
-  int64_t depth = 0;  // 1 <= depth <= kGemmDepth
+  int64_t depth = 0;  // 1 <= depth <= kGemmDepth; words
   GemmStart start = GemmStart::zero;
   const float* bias = nullptr;  // [columns]
 };
 
 struct GemmKernels {
-  int panel;  // columns of a packed panel
+  int panel;         // columns of a packed panel
+  int word_numbers;  // 1, or 2: a word is a pair of bf16
   // Packs b(k, n) = source[k ld + n] (k < depth, n < columns): one panel per `panel` columns,
   // panels out_panel floats apart. Elements are of a KvType (f16 and bf16 are exact in f32).
   void (*pack_b[3])(const void* source, int64_t ld, int64_t depth, int64_t columns, float* out,
@@ -60,7 +69,14 @@ struct GemmKernels {
   // Packs a(m, k) = source[k ld + m] for multiply: rows in groups of kGemmRows, a group after the
   // other, each [depth][kGemmRows], zero past the last row.
   void (*pack_a)(const float* source, int64_t ld, int64_t depth, int64_t rows, float* out) noexcept;
+  // The same of a(m, k) = source[m ld + k]; nullptr where multiply reads such an A in place.
+  void (*pack_a_rows)(const float* source, int64_t ld, int64_t depth, int64_t rows,
+                      float* out) noexcept;
   void (*multiply)(const GemmTile& tile) noexcept;
 };
+
+inline constexpr int64_t gemm_words(const GemmKernels& kernels, int64_t depth) {
+  return (depth + kernels.word_numbers - 1) / kernels.word_numbers;
+}
 
 }  // namespace strata

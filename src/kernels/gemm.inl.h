@@ -3,15 +3,7 @@
 // Bodies of gemm.h, once for all levels; included by isa_<level>_gemm.cpp after its Vec.
 #include <cstring>
 
-#include "kernels/gemm.h"
-
-namespace strata {
-namespace {
-// 12 sums: enough to hide the latency of one.
-constexpr int kTileVecs = 2;
-}  // namespace
-}  // namespace strata
-#include "kernels/tile.inl.h"
+#include "kernels/gemm_tile.inl.h"
 
 namespace strata {
 namespace {
@@ -68,47 +60,13 @@ void pack_a(const float* source, int64_t ld, int64_t depth, int64_t rows, float*
   }
 }
 
-// The result of a full or partial tile goes to c; `start` points at its first column's start.
-template <int kRows>
-inline void write_tile(const Tile<kRows>& acc, const GemmTile& t, float* c, const float* bias,
-                       int64_t width) {
-  for (int r = 0; r < kRows; ++r)
-    for (int j = 0; j < kTileVecs; ++j) {
-      float* to = c + r * t.ldc + j * kLanes;
-      const int64_t left = width - j * kLanes;
-      if (left <= 0) break;
-      const float* start = t.start == GemmStart::bias ? bias + j * kLanes : to;
-      const bool add_start = t.start != GemmStart::zero;
-      if (left >= kLanes) {
-        store(to, add_start ? add(load(start), acc[r][j]) : acc[r][j]);
-      } else {
-        const int n = static_cast<int>(left);
-        store_partial(to, add_start ? add(load_partial(start, n), acc[r][j]) : acc[r][j], n);
-      }
-    }
-}
-
-// A panel of B stays in the first-level cache while the rows of A, in the second, pass by it.
 template <Left kLeft>
 inline void multiply_panels(const GemmTile& t) {
-  for (int64_t n = 0; n < t.columns; n += kTileColumns) {
-    const float* b = t.b + n / kTileColumns * t.b_panel;
-    const float* bias = t.bias == nullptr ? nullptr : t.bias + n;
-    const int64_t width = smaller(kTileColumns, t.columns - n);
-    for (int64_t m = 0; m < t.rows; m += kGemmRows) {
-      const float* a = t.a + (kLeft == Left::rows ? m * t.lda : m * t.depth);
-      for_rows(static_cast<int>(smaller(kGemmRows, t.rows - m)), [&]<int kRows>() {
-        // Prefetched here, C is in the cache when the sums are done.
-        if (t.start == GemmStart::c)
-          for (int r = 0; r < kRows; ++r) __builtin_prefetch(t.c + (m + r) * t.ldc + n, 1);
-        Tile<kRows> acc;
-        clear<kRows>(acc);
-        multiply_add<kLeft, kRows>(acc, a, kLeft == Left::rows ? t.lda : kGemmRows, b, kTileColumns,
-                                   t.depth);
-        write_tile<kRows>(acc, t, t.c + m * t.ldc + n, bias, width);
-      });
-    }
-  }
+  for_tiles(t, [&]<int kRows>(Tile<kRows>& acc, int64_t m, const float* b) {
+    const float* a = t.a + (kLeft == Left::rows ? m * t.lda : m * t.depth);
+    multiply_add<kLeft, kRows>(acc, a, kLeft == Left::rows ? t.lda : kGemmRows, b, kTileColumns,
+                               t.depth);
+  });
 }
 
 void multiply(const GemmTile& tile) noexcept {
@@ -120,9 +78,11 @@ void multiply(const GemmTile& tile) noexcept {
 
 constexpr GemmKernels kTable = {
     .panel = kTileColumns,
+    .word_numbers = 1,
     .pack_b = {pack_b<F32>, pack_b<F16>, pack_b<BF16>},
     .pack_b_transposed = {pack_b_transposed<F32>, pack_b_transposed<F16>, pack_b_transposed<BF16>},
     .pack_a = pack_a,
+    .pack_a_rows = nullptr,
     .multiply = multiply,
 };
 

@@ -32,6 +32,7 @@ extern const AttentionKernels kAttentionTableAvx512[kKvTypes];
 extern const GemmKernels kGemmTableScalar;
 extern const GemmKernels kGemmTableAvx2;
 extern const GemmKernels kGemmTableAvx512;
+extern const GemmKernels kGemmBf16TableAvx512Bf16;
 extern const TrainAttentionKernels kTrainAttentionTableScalar;
 extern const TrainAttentionKernels kTrainAttentionTableAvx2;
 extern const TrainAttentionKernels kTrainAttentionTableAvx512;

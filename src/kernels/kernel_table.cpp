@@ -62,6 +62,7 @@ struct Tables {
     avx512_bf16 = avx512_vnni;
     avx512_bf16.level = IsaLevel::avx512_bf16;
     avx512_bf16.matmul = &avx512_bf16_matmul;
+    avx512_bf16.gemm_bf16 = &kGemmBf16TableAvx512Bf16;
   }
 };
 

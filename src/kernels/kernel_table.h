@@ -23,6 +23,7 @@ struct KernelTable {
   const GemmKernels* gemm = nullptr;
   const TrainAttentionKernels* train_attention = nullptr;
   const TrainRowKernels* train_rows = nullptr;
+  const GemmKernels* gemm_bf16 = nullptr;  // nullptr: the level has no products of bf16 pairs
 };
 
 const KernelTable& kernel_table(IsaLevel level);

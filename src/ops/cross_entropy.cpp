@@ -80,19 +80,22 @@ CrossEntropyLoss cross_entropy_head(const Tensor& x, const Tensor& w, const int3
       std::min(x.rows, std::max(kLeastRows, kChunkFloats / std::max<int64_t>(V, 1)));
   // The products' own workspace must not be this one: the logits live through them.
   const int64_t stride = (V + 15) / 16 * 16;
+  const bool bf16 = w.dtype == DType::bf16;
   float* memory = workspace.floats(chunk * stride + 2 * chunk + 16);
   auto* losses = reinterpret_cast<double*>(memory + chunk * stride);
   for (int64_t first = 0; first < x.rows; first += chunk) {
     const int64_t rows = std::min(chunk, x.rows - first);
     const Tensor logits{DType::f32, rows, V, stride, memory, -1};
     const Tensor part = rows_of(x, first, rows);
-    gemm_nt(part, w, logits, {}, workspace.nested(), context);
+    gemm_nt(part, w, logits, {.bf16 = bf16}, workspace.nested(), context);
     judge(logits, targets + first, options, losses, context);
     add_up(losses, targets + first, rows, total);
     if (out.d_x.data != nullptr)
-      gemm_nn(logits, w, rows_of(out.d_x, first, rows), {}, workspace.nested(), context);
+      gemm_nn(logits, w, rows_of(out.d_x, first, rows), {.bf16 = bf16}, workspace.nested(),
+              context);
     if (out.d_w.data != nullptr)
-      gemm_tn(logits, part, out.d_w, {.accumulate = true}, workspace.nested(), context);
+      gemm_tn(logits, part, out.d_w, {.accumulate = true, .bf16 = bf16}, workspace.nested(),
+              context);
   }
   return total;
 }

@@ -31,9 +31,10 @@ CrossEntropyLoss cross_entropy(const Tensor& logits, const int32_t* targets,
 
 // Of logits = x w^T that never exist as a whole: chunks of rows of at most 64 MiB (at least 96
 // rows' worth) are made, judged and turned into gradients at once, so memory is O(V), not O(N V).
-// x [N, D], w [V, D] f32 or bf16. d_x [N, D] is overwritten, d_w [V, D] added to, both f32; each
-// may be absent (data == nullptr), both absent: the loss only. The chunks depend on V alone, so the
-// bits depend neither on threads nor, row by row, on N.
+// x [N, D], w [V, D] f32 or bf16 (then products are asked for in bf16, GemmOptions). d_x [N, D] is
+// overwritten, d_w [V, D] added to, both f32; each may be absent (data == nullptr), both absent:
+// the loss only. The chunks depend on V alone, so the bits depend neither on threads nor, row by
+// row, on N.
 struct HeadGradients {
   Tensor d_x, d_w;
 };

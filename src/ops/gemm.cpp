@@ -87,7 +87,7 @@ void pack_panels(const Product& p, const GemmKernels& kernels, const Round& roun
                  int64_t begin, int64_t end) {
   const int64_t first = begin * kernels.panel;
   const int64_t columns = std::min(round.columns, end * kernels.panel) - first;
-  const int64_t panel_floats = round.depth * kernels.panel;
+  const int64_t panel_floats = gemm_words(kernels, round.depth) * kernels.panel;
   const int64_t n = round.first_column + first;
   float* out = packed + begin * panel_floats;
   const KvType type = element_type(p.b.dtype);
@@ -99,6 +99,10 @@ void pack_panels(const Product& p, const GemmKernels& kernels, const Round& roun
   pack(source, p.b.stride, round.depth, columns, out, panel_floats);
 }
 
+bool packs_a(Form form, const GemmKernels& kernels) {
+  return form == Form::tn || kernels.pack_a_rows != nullptr;
+}
+
 // Rows [row, row + rows) of C, panels [first_panel, last_panel) of the round. packed_a has room for
 // kRowBlock rows of kGemmDepth.
 void multiply_block(const Product& p, const GemmKernels& kernels, const Round& round,
@@ -106,23 +110,26 @@ void multiply_block(const Product& p, const GemmKernels& kernels, const Round& r
                     int64_t last_panel, float* packed_a) {
   const int64_t column = first_panel * kernels.panel;
   GemmTile tile;
-  tile.b_panel = round.depth * kernels.panel;
+  tile.b_panel = gemm_words(kernels, round.depth) * kernels.panel;
   tile.c = p.c.row<float>(row) + round.first_column + column;
   tile.ldc = p.c.stride;
   tile.rows = rows;
   tile.columns = std::min(round.columns, last_panel * kernels.panel) - column;
   for (int64_t k = 0; k < round.depth; k += kGemmDepth) {
-    tile.depth = std::min(kGemmDepth, round.depth - k);
-    if (p.form == Form::tn) {
-      kernels.pack_a(p.a.row<float>(round.first_k + k) + row, p.a.stride, tile.depth, rows,
-                     packed_a);
+    const int64_t depth = std::min(kGemmDepth, round.depth - k);
+    tile.depth = gemm_words(kernels, depth);
+    if (packs_a(p.form, kernels)) {
+      const bool columns = p.form == Form::tn;
+      const float* const a = columns ? p.a.row<float>(round.first_k + k) + row
+                                     : p.a.row<float>(row) + round.first_k + k;
+      (columns ? kernels.pack_a : kernels.pack_a_rows)(a, p.a.stride, depth, rows, packed_a);
       tile.a = packed_a;
       tile.a_packed = true;
     } else {
       tile.a = p.a.row<float>(row) + round.first_k + k;
       tile.lda = p.a.stride;
     }
-    tile.b = packed + first_panel * tile.b_panel + k * kernels.panel;
+    tile.b = packed + first_panel * tile.b_panel + gemm_words(kernels, k) * kernels.panel;
     const bool first = round.first_k + k == 0;
     tile.start = !first || p.options.accumulate ? GemmStart::c
                  : p.options.bias != nullptr    ? GemmStart::bias
@@ -156,7 +163,9 @@ Cut cut(int64_t M, int64_t panels, int threads) {
 void gemm(const Product& p, Workspace& workspace, const OpContext& context) {
   if (p.M == 0 || p.N == 0) return;
   if (p.K == 0) return set_to_start(p);
-  const GemmKernels& kernels = *context.kernels->gemm;
+  const KernelTable& table = *context.kernels;
+  const bool bf16 = p.options.bf16 && table.gemm_bf16 != nullptr;
+  const GemmKernels& kernels = bf16 ? *table.gemm_bf16 : *table.gemm;
   ThreadPool& pool = *context.pool;
   const bool serial = p.M * p.N * p.K < kSerialWork;
   const int threads = serial ? 1 : pool.threads();
@@ -167,7 +176,7 @@ void gemm(const Product& p, Workspace& workspace, const OpContext& context) {
                std::max<int64_t>(kRoundFloats / kGemmDepth / kernels.panel, 1) * kernels.panel);
   const int64_t most_depth =
       std::min(p.K, std::max<int64_t>(kRoundFloats / most_columns / kGemmDepth, 1) * kGemmDepth);
-  const int64_t a_floats = p.form == Form::tn ? kRowBlock * kGemmDepth : 0;
+  const int64_t a_floats = packs_a(p.form, kernels) ? kRowBlock * kGemmDepth : 0;
   float* packed = workspace.floats(most_columns * most_depth + threads * a_floats);
   float* packed_a = packed + most_columns * most_depth;
 

@@ -75,6 +75,11 @@ void multiply(Form form, const Tensor& a, const Tensor& b, const Tensor& c,
 class Gemm : public LevelTest {
  protected:
   OpContext context(ThreadPool& pool) const { return {&level_kernels(), &pool}; }
+  // What a product asked for with `bf16` multiplies in place of x.
+  double operand(float x, bool bf16) const {
+    const bool rounds = bf16 && level_kernels().gemm_bf16 != nullptr;
+    return rounds ? decode_bf16(encode_bf16(x)) : x;
+  }
 };
 
 constexpr Form kForms[] = {Form::nn, Form::nt, Form::tn};
@@ -88,23 +93,25 @@ TEST_P(Gemm, AgreesWithTheNaiveSums) {
   for (const Form form : kForms)
     for (const auto& [M, N, K] : sizes)
       for (const Guard side : {Guard::before, Guard::after})
-        for (int mode = 0; mode < 3; ++mode) {
-          const int64_t gap = mode;
+        for (int mode = 0; mode < 6; ++mode) {
+          const int64_t gap = mode % 3;
           Operands o(form, M, N, K, side, gap);
           const std::vector<float> before = o.c.values();
           GemmOptions options;
-          options.accumulate = mode == 1;
-          options.bias = mode == 2 ? o.bias.data() : nullptr;
+          options.accumulate = gap == 1;
+          options.bias = gap == 2 ? o.bias.data() : nullptr;
+          options.bf16 = mode >= 3;
           multiply(form, o.a_view(), o.b_view(), o.c_view(gap), options, context(pool));
           for (int64_t m = 0; m < M; ++m) {
             for (int64_t n = 0; n < N; ++n) {
               const auto at = static_cast<size_t>(m * (N + gap) + n);
-              const double start = mode == 0   ? 0.0
-                                   : mode == 1 ? double{before[at]}
-                                               : double{o.bias.data()[n]};
+              const double start = gap == 0   ? 0.0
+                                   : gap == 1 ? double{before[at]}
+                                              : double{o.bias.data()[n]};
               double ref = start, size = std::abs(start);
               for (int64_t k = 0; k < K; ++k) {
-                const double product = double{o.at_a(m, k)} * double{o.at_b(k, n)};
+                const double product =
+                    operand(o.at_a(m, k), options.bf16) * operand(o.at_b(k, n), options.bf16);
                 ref += product;
                 size += std::abs(product);
               }
@@ -127,12 +134,14 @@ TEST_P(Gemm, AgreesWithTheNaiveSums) {
 // column among any others too.
 TEST_P(Gemm, BitsDependOnTheRowAndTheColumnAlone) {
   ThreadPool one(1), three(3);
-  const int64_t M = 150, N = 70, K = 900;
-  for (const Form form : kForms) {
+  const int64_t M = 150, N = 70, K = 901;
+  for (int i = 0; i < 6; ++i) {
+    const Form form = kForms[i % 3];
+    const GemmOptions options{.bf16 = i >= 3};
     Operands whole(form, M, N, K, Guard::after);
-    multiply(form, whole.a_view(), whole.b_view(), whole.c_view(), {}, context(one));
+    multiply(form, whole.a_view(), whole.b_view(), whole.c_view(), options, context(one));
     const std::vector<float> expected = whole.c.values();
-    multiply(form, whole.a_view(), whole.b_view(), whole.c_view(), {}, context(three));
+    multiply(form, whole.a_view(), whole.b_view(), whole.c_view(), options, context(three));
     EXPECT_EQ(whole.c.values(), expected);
     for (const auto& [row, rows, column, columns] :
          {std::array<int64_t, 4>{0, 1, 0, 70}, {149, 1, 69, 1}, {17, 5, 3, 40}, {3, 140, 16, 16}}) {
@@ -142,7 +151,7 @@ TEST_P(Gemm, BitsDependOnTheRowAndTheColumnAlone) {
       b.data = whole.b.data() + (form == Form::nt ? column * whole.b_stride : column);
       (form == Form::nt ? b.rows : b.columns) = columns;
       std::vector<float> part(static_cast<size_t>(rows * columns));
-      multiply(form, a, b, view(part.data(), rows, columns, columns), {}, context(three));
+      multiply(form, a, b, view(part.data(), rows, columns, columns), options, context(three));
       for (int64_t m = 0; m < rows; ++m)
         for (int64_t n = 0; n < columns; ++n)
           ASSERT_EQ(part[static_cast<size_t>(m * columns + n)],
@@ -165,12 +174,14 @@ TEST_P(Gemm, HalfWeightsAreReadExactly) {
       exact.push_back(type == DType::f16 ? decode_f16(half.back()) : decode_bf16(half.back()));
     }
     std::vector<float> x = test_values(M * K, 10), y(static_cast<size_t>(M * N)), z = y;
-    for (const Form form : {Form::nt, Form::nn}) {
+    for (int i = 0; i < 4; ++i) {
+      const Form form = i % 2 == 0 ? Form::nt : Form::nn;
+      const GemmOptions options{.bf16 = i >= 2};
       const int64_t rows = form == Form::nt ? N : K, columns = form == Form::nt ? K : N;
       const Tensor w{type, rows, columns, columns, half.data(), -1};
-      multiply(form, view(x.data(), M, K, K), w, view(y.data(), M, N, N), {}, context(pool));
+      multiply(form, view(x.data(), M, K, K), w, view(y.data(), M, N, N), options, context(pool));
       multiply(form, view(x.data(), M, K, K), view(exact.data(), rows, columns, columns),
-               view(z.data(), M, N, N), {}, context(pool));
+               view(z.data(), M, N, N), options, context(pool));
       EXPECT_EQ(y, z);
       EXPECT_NE(y, std::vector<float>(y.size(), 0.0f));
     }
@@ -182,11 +193,12 @@ TEST_P(Gemm, NanAndInfinityArrive) {
   ThreadPool pool(1);
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    for (const Form form : kForms) {
+    for (int i = 0; i < 6; ++i) {
+      const Form form = kForms[i % 3];
       Operands o(form, 8, 20, 30, Guard::after);
       std::fill_n(o.a.data(), 8 * 30, 0.0f);
       o.b.data()[form == Form::nt ? 3 * o.b_stride + 11 : 11 * o.b_stride + 3] = bad;
-      multiply(form, o.a_view(), o.b_view(), o.c_view(), {}, context(pool));
+      multiply(form, o.a_view(), o.b_view(), o.c_view(), {.bf16 = i >= 3}, context(pool));
       for (int64_t m = 0; m < 8; ++m)
         for (int64_t n = 0; n < 20; ++n)
           EXPECT_EQ(std::isnan(o.c.data()[m * 20 + n]), n == 3) << m << " " << n;
@@ -240,6 +252,18 @@ TEST_P(Gemm, RefusesWhatDoesNotFit) {
   EXPECT_EQ(refusal(Form::nn, a, b, half, {}, ctx), "gemm_nn: c is not f32");
   EXPECT_EQ(refusal(Form::nn, a, b, c, {.accumulate = true, .bias = memory.data()}, ctx),
             "gemm_nn: bias and accumulate exclude each other");
+}
+
+// Rounding is seen: not every product can be the one in f32.
+TEST_P(Gemm, Bf16IsWhatTheLevelHas) {
+  ThreadPool pool(2);
+  for (const Form form : kForms) {
+    Operands o(form, 40, 50, 60, Guard::after);
+    multiply(form, o.a_view(), o.b_view(), o.c_view(), {}, context(pool));
+    const std::vector<float> f32 = o.c.values();
+    multiply(form, o.a_view(), o.b_view(), o.c_view(), {.bf16 = true}, context(pool));
+    EXPECT_EQ(o.c.values() != f32, level_kernels().gemm_bf16 != nullptr);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, Gemm, testing::ValuesIn(tested_levels()), name_of_level);

@@ -151,7 +151,7 @@ std::vector<ConfigKey> make_keys() {
       number_key("smoothing", "of labels", &C::smoothing),
       number_key("ema", "decay of the average of weights that is evaluated and saved; 0: none",
                  &C::ema),
-      text_key("dtype", "what products read of weight matrices; bf16 is rounded from f32 masters",
+      text_key("dtype", "what products multiply; weights in bf16 are rounded from f32 masters",
                &C::dtype, {"f32", "bf16"}),
       number_key("seed", "of weights, batches and dropout", &C::seed),
       text_key("recompute", "what backward computes again", &C::recompute, {"cheap", "blocks"}),
@@ -312,17 +312,11 @@ void check_config(const TrainConfig& c, const std::set<std::string>& given) {
 
 std::string dtype_note(const TrainConfig& config, IsaLevel level) {
   if (config.dtype != "bf16") return "";
-  // The level's instruction rounds activations and gradients as well; training does not use it.
-  const bool has_products = level == IsaLevel::avx512_bf16;
+  if (level == IsaLevel::avx512_bf16) return "";
   return fmt::format(
-      "dtype bf16: weight matrices are rounded to bf16 after each step, {}, so a step is no faster "
-      "than with f32",
-      has_products
-          ? fmt::format("but training does not use the bf16 products of level {}: they are "
-                        "computed in f32",
-                        isa_level_name(level))
-          : fmt::format("but level {} has no bf16 products: they are computed in f32",
-                        isa_level_name(level)));
+      "dtype bf16: weight matrices are rounded to bf16 after each step, but level {} has no bf16 "
+      "products: they are computed in f32, so a step is no faster than with f32",
+      isa_level_name(level));
 }
 
 bool only_reports(const TrainConfig& config, std::string_view key) {

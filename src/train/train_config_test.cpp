@@ -69,8 +69,7 @@ TEST(TrainConfig, ANoteSaysWhatBf16IsHere) {
       dtype_note(c, IsaLevel::avx2),
       "dtype bf16: weight matrices are rounded to bf16 after each step, but level avx2 has no "
       "bf16 products: they are computed in f32, so a step is no faster than with f32");
-  EXPECT_NE(dtype_note(c, IsaLevel::avx512_bf16).find("training does not use the bf16 products"),
-            std::string::npos);
+  EXPECT_EQ(dtype_note(c, IsaLevel::avx512_bf16), "");
   EXPECT_FALSE(only_reports(c, "dtype"));  // a run is resumed with the one it began with
 }
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -17,6 +18,7 @@
 #include "base/json.h"
 #include "base/thread_pool.h"
 #include "exec/ref_exec.h"
+#include "kernels/kernel_table.h"
 #include "model/model.h"
 #include "numeric/half.h"
 #include "support/isa_level_test.h"
@@ -141,12 +143,14 @@ class TrainPassGolden : public testing::TestWithParam<GoldenRun> {
 TEST_P(TrainPassGolden, LossAndEveryGradientEqualTransformers) {
   const std::string name = GetParam().model;
   const bool rounds = GetParam().operands == DType::bf16;
+  // Of every product the rows are rounded too: each errs by up to 2^-9, and blocks add them up.
+  const bool rounds_rows = rounds && kernel_table(GetParam().level).gemm_bf16 != nullptr;
   Training t(name, 2, {}, {}, GetParam().level, GetParam().operands);
   const Rows& rows = golden().rows;
   const double loss = t.run(rows, rows.scored()) / static_cast<double>(rows.scored());
   const std::string case_name = name + (rounds ? "_bf16" : "");
   const double wanted = golden().losses.at(case_name).get<double>();
-  EXPECT_NEAR(loss, wanted, 2e-6 * wanted);
+  EXPECT_NEAR(loss, wanted, (rounds_rows ? 2e-3 : 2e-6) * wanted);
   // Weights that are not rounded, or rounded ones that should not be, would be noticed.
   if (rounds) {
     EXPECT_GT(std::abs(wanted - golden().losses.at(name).get<double>()), 2e-5 * wanted);
@@ -162,13 +166,13 @@ TEST_P(TrainPassGolden, LossAndEveryGradientEqualTransformers) {
     for (int64_t r = 0; r < w.out; ++r) decode_weight_row(w, r, g.data() + r * w.in);
     const double size = norm_of(g.data(), p.size());
     if (is_idle_bias(*t.model, p)) {
-      EXPECT_LT(norm_of(p.gradient, p.size()), 1e-6) << p.name;
+      EXPECT_LT(norm_of(p.gradient, p.size()), rounds_rows ? 1e-3 : 1e-6) << p.name;
       continue;
     }
     EXPECT_GT(norm_of(p.gradient, p.size()), 0) << p.name;
     // Roundings of sums of 103 rows and 64 columns through two blocks: some hundreds of 2^-24.
     const double error = distance(p.gradient, g.data(), p.size()) / size;
-    EXPECT_LT(error, 2e-5) << p.name << " of norm " << size;
+    EXPECT_LT(error, rounds_rows ? 0.03 : 2e-5) << p.name << " of norm " << size;
     largest = std::max(largest, error);
   }
   std::printf("%-12s %-8s loss %.6f, largest gradient error %.1e\n", name.c_str(),
@@ -183,7 +187,9 @@ INSTANTIATE_TEST_SUITE_P(Models, TrainPassGolden,
                                          GoldenRun{"qwen3", IsaLevel::avx2},
                                          GoldenRun{"gpt2", IsaLevel::scalar, DType::bf16},
                                          GoldenRun{"gpt2", IsaLevel::avx2, DType::bf16},
-                                         GoldenRun{"mistral", IsaLevel::avx2, DType::bf16}),
+                                         GoldenRun{"mistral", IsaLevel::avx2, DType::bf16},
+                                         GoldenRun{"gpt2", IsaLevel::avx512_bf16, DType::bf16},
+                                         GoldenRun{"mistral", IsaLevel::avx512_bf16, DType::bf16}),
                          [](const auto& p) {
                            return std::string(p.param.model) +
                                   (p.param.operands == DType::bf16 ? "_bf16_" : "_") +
@@ -256,7 +262,9 @@ TEST(TrainPass, RoundedOperandsStandForTheirMasters) {
     const ParameterTable::Trainable some = [](const WeightRef& w) {
       return w.name.rfind("blk.0.ffn", 0) != 0;  // frozen ones are rounded too
     };
-    Training bf16(name, 2, {}, some, isa_level(), DType::bf16), f32(name, 1, {}, some);
+    // Of a level that does not round rows as well.
+    const IsaLevel level = std::min(isa_level(), IsaLevel::avx512_vnni);
+    Training bf16(name, 2, {}, some, level, DType::bf16), f32(name, 1, {}, some, level);
     int64_t rounded = 0;
     for (size_t i = 0; i < bf16.parameters.all().size(); ++i) {
       const Parameter& p = bf16.parameters.all()[i];

@@ -70,7 +70,8 @@ void TrainPass::forward_step(const TapeStep& s) {
     }
     case TapeOp::linear:
       return gemm_nt(value_in(s, 0), e.weight->operand(), value_out(s),
-                     {.bias = values_or_null(e.bias)}, workspace_, context_);
+                     {.bias = values_or_null(e.bias), .bf16 = e.weight->rounded != nullptr},
+                     workspace_, context_);
     case TapeOp::rope:
       return strata::rope(value_in(s, 0), e.heads, e.head_size, angles(*e.rope),
                           input_->batch.positions.data(), RopeDirection::forward, value_out(s),
@@ -201,12 +202,14 @@ void TrainPass::norm_backward(const TapeStep& s) {
 void TrainPass::linear_backward(const TapeStep& s) {
   const TapeEntry& e = entry(s);
   const Tensor d_y = gradient_out(s);
+  const bool bf16 = e.weight->rounded != nullptr;
   if (e.weight->trainable())
-    gemm_tn(d_y, value_in(s, 0), e.weight->gradients(), {.accumulate = true}, workspace_, context_);
+    gemm_tn(d_y, value_in(s, 0), e.weight->gradients(), {.accumulate = true, .bf16 = bf16},
+            workspace_, context_);
   if (float* d_bias = gradients_or_null(e.bias)) add_column_sums(d_y, d_bias, workspace_, context_);
   if (s.d_in[0] >= 0)
-    gemm_nn(d_y, e.weight->operand(), gradient_in(s, 0), {.accumulate = s.adds[0]}, workspace_,
-            context_);
+    gemm_nn(d_y, e.weight->operand(), gradient_in(s, 0), {.accumulate = s.adds[0], .bf16 = bf16},
+            workspace_, context_);
 }
 
 void TrainPass::add_backward(const TapeStep& s) {

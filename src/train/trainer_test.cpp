@@ -14,7 +14,9 @@
 #include <sstream>
 #include <thread>
 
+#include "base/cpu.h"
 #include "base/error.h"
+#include "kernels/kernel_table.h"
 #include "model/test_models.h"
 #include "numeric/half.h"
 #include "support/error_message.h"
@@ -416,7 +418,10 @@ TEST(Trainer, WhatIsEvaluatedInBf16IsWhatIsComputedWith) {
     for (const Parameter& p : table.all())
       for (int64_t i = 0; p.matrix() && p.name != "position_embd.weight" && i < p.size(); ++i)
         p.value[i] = nearest_bf16(p.value[i]);
-    EXPECT_EQ(plain.trainer->validate(), run.trainer->state().validation_loss);
+    // Levels that multiply bf16 round activations as well.
+    const bool exact = kernel_table(isa_level()).gemm_bf16 == nullptr;
+    EXPECT_NEAR(plain.trainer->validate(), run.trainer->state().validation_loss,
+                exact ? 0 : 2e-3 * run.trainer->state().validation_loss);
     EXPECT_EQ(sampled, plain.weights());
     EXPECT_EQ(drawn, plain.weights());
     EXPECT_EQ(run.trainer->validate(), run.trainer->state().validation_loss);

@@ -54,7 +54,7 @@ INSTRUCTIONS = {
                               "attention": r"vfmadd\w+ .*%zmm", "rows": r"%zmm", "train_rows": r"%zmm",
                               "train_attention": r"vfmadd\w+ .*%zmm", "probe": r"vpmaddubsw .*%zmm"}),
     "avx512_vnni": ((BF16,), {"matmul": r"vpdpbusd .*%zmm", "matmul_few": r"vpdpbusd .*%ymm", "probe": r"vpdpbusd .*%zmm"}),
-    "avx512_bf16": ((), {"matmul": r"vdpbf16ps .*%zmm"}),
+    "avx512_bf16": ((), {"matmul": r"vdpbf16ps .*%zmm", "gemm": r"vdpbf16ps .*%zmm"}),
 }
 
 

@@ -98,6 +98,29 @@ inline void multiply_low_halves(const WideWords& a, const WideWords& b, WideWord
   product = (WideWords)_mm256_mul_epu32((__m256i)a, (__m256i)b);
 }
 
+#ifdef __AVX512BF16__
+struct Pairs {
+  __m512i v;
+};
+inline Pairs load_pairs(const float* p) { return {_mm512_loadu_si512(p)}; }
+inline void store_pairs(float* p, Pairs a) { _mm512_storeu_si512(p, a.v); }
+inline Vec as_vec(Pairs a) { return {_mm512_castsi512_ps(a.v)}; }
+inline Pairs broadcast_pair(const float* p) { return {_mm512_castps_si512(_mm512_set1_ps(*p))}; }
+inline Pairs round_pairs(Vec first, Vec second) {
+  const auto words = [](Vec a) {
+    return _mm512_cvtepu16_epi32(__builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(a.v)));
+  };
+  return {_mm512_or_si512(words(first), _mm512_slli_epi32(words(second), 16))};
+}
+inline Pairs round_neighbours(Vec low, Vec high) {
+  return {__builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(high.v, low.v))};
+}
+inline Vec add_pair_dot(Vec sum, Pairs a, Pairs b) {
+  return {_mm512_dpbf16_ps(sum.v, __builtin_bit_cast(__m512bh, a.v),
+                           __builtin_bit_cast(__m512bh, b.v))};
+}
+#endif
+
 inline Vec load_as_float(const F32* p) { return {_mm512_loadu_ps(&p->value)}; }
 inline Vec load_as_float(const F16* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};

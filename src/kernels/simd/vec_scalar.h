@@ -113,6 +113,55 @@ inline float reduce_max(Vec a) {
 }
 inline float first_lane(Vec a) { return a.v[0]; }
 
+// Two bf16 numbers a lane, the first in its low half; at avx512_bf16 and here. In memory they are
+// words of 32 bits among floats.
+struct Pairs {
+  LaneBits v;
+};
+inline Pairs load_pairs(const float* p) {
+  Pairs r;
+  std::memcpy(&r.v, p, sizeof r.v);
+  return r;
+}
+inline void store_pairs(float* p, Pairs a) { std::memcpy(p, &a.v, sizeof a.v); }
+inline Vec as_vec(Pairs a) { return {(Lanes)a.v}; }
+inline Pairs broadcast_pair(const float* p) {
+  uint32_t word;
+  std::memcpy(&word, p, sizeof word);
+  return {word - LaneBits{}};
+}
+inline uint32_t rounded_pair(float first, float second) {
+  BF16 low, high;
+  from_float(first, low);
+  from_float(second, high);
+  return uint32_t{high.bits} << 16 | low.bits;
+}
+// A lane's pair from the lane of each.
+inline Pairs round_pairs(Vec first, Vec second) {
+  Pairs r;
+  for (int i = 0; i < Vec::kLanes; ++i) r.v[i] = rounded_pair(first.v[i], second.v[i]);
+  return r;
+}
+// Neighbours of the 2 kLanes numbers of low and, behind them, high.
+inline Pairs round_neighbours(Vec low, Vec high) {
+  Pairs r;
+  for (int i = 0; i < Vec::kLanes; ++i) {
+    const Vec& half = 2 * i < Vec::kLanes ? low : high;
+    const int at = 2 * i % Vec::kLanes;
+    r.v[i] = rounded_pair(half.v[at], half.v[at + 1]);
+  }
+  return r;
+}
+// sum + the product of the second numbers of each lane, + that of the first.
+inline Vec add_pair_dot(Vec sum, Pairs a, Pairs b) {
+  for (int i = 0; i < Vec::kLanes; ++i) {
+    const float second = __builtin_fmaf(bits_to_float(a.v[i] & 0xffff0000u),
+                                        bits_to_float(b.v[i] & 0xffff0000u), sum.v[i]);
+    sum.v[i] = __builtin_fmaf(bits_to_float(a.v[i] << 16), bits_to_float(b.v[i] << 16), second);
+  }
+  return sum;
+}
+
 // Four words of a random generator, each in the low half of a lane.
 typedef uint64_t WideWords __attribute__((vector_size(32)));
 // The products of the lanes' low halves, whatever their high halves hold. By reference: how vectors

@@ -34,6 +34,7 @@ const KernelTable& wide_bf16_twin() {
   static const KernelTable table = [] {
     KernelTable bf16 = wide_twin();
     bf16.matmul = &products;
+    bf16.gemm_bf16 = &kGemmBf16TableWideTwin;
     return bf16;
   }();
   return table;

@@ -15,6 +15,7 @@ namespace strata {
 // does not show is whether the intrinsics do what the plain lanes say.
 extern const AttentionKernels kAttentionTableWideTwin[kKvTypes];
 extern const GemmKernels kGemmTableWideTwin;
+extern const GemmKernels kGemmBf16TableWideTwin;
 extern const MatmulKernels kMatmulTableWideTwin;      // sums in 16 bits, as avx512
 extern const MatmulKernels kMatmulTableWideVnniTwin;  // in 32 bits, as avx512_vnni
 extern const MatmulKernels kMatmulTableWideBf16Twin;  // the product of bf16 weights alone
