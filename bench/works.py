@@ -81,18 +81,23 @@ GPT2_BLOCKS = ["--positions", "learned", "--norm", "layer", "--activation", "gel
                "--optimizer", "adamw"]
 
 
-def train(options, _model):
-    sizes = {"batch": options.train_batch, "context": 256, "layers": 6, "heads": 6, "width": 384, "vocabulary": 66}
-    return [Work("train", f"GPT of 10.8M, step of {sizes['batch']} x 256, AdamW, f32", "tokens/s", sizes,
-                 ["train", "--preset", "shakespeare", *GPT2_BLOCKS, "--batch", sizes["batch"], "--repeats", 3], "train")]
+def train(options, _model, dtype="f32"):
+    sizes = {"batch": options.train_batch, "context": 256, "layers": 6, "heads": 6, "width": 384, "vocabulary": 66, "dtype": dtype}
+    return [Work("train", f"GPT of 10.8M, step of {sizes['batch']} x 256, AdamW, {dtype}", "tokens/s", sizes,
+                 ["train", "--preset", "shakespeare", *GPT2_BLOCKS, "--batch", sizes["batch"], "--dtype", dtype, "--repeats", 3],
+                 "train")]
+
+
+def train_bf16(options, model):
+    return train(options, model, "bf16")
 
 
 def train_gpt2(options, _model):
-    sizes = {"batch": 4, "context": 64, "layers": 12, "heads": 12, "width": 768, "vocabulary": 50257}
+    sizes = {"batch": 4, "context": 64, "layers": 12, "heads": 12, "width": 768, "vocabulary": 50257, "dtype": "f32"}
     return [Work("train-gpt2", "GPT-2 of 124M, step of 4 x 64, AdamW, f32", "tokens/s", sizes,
                  ["train", "--preset", "gpt2-124m", "--batch", 4, "--accumulation", 1, "--context", 64, "--repeats", 3], "train")]
 
 
 WITH_MODEL = {"prefill": prefill, "decode": decode, "batch": batch, "cold": cold}
 WITHOUT_MODEL = {"attention": attention, "paged-attention": paged_attention, "matmul": matmul, "train": train,
-                 "train-gpt2": train_gpt2}
+                 "train-bf16": train_bf16, "train-gpt2": train_gpt2}
