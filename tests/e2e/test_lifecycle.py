@@ -37,8 +37,8 @@ def test_sigterm_lets_running_requests_finish(strata):
     with Connection(server) as kept:
         kept.send(request_bytes("GET", "/health/ready"))
         assert kept.read_answer().json()["status"] == "ready"
-        threads = [collect(results, lambda: stream(server, COMPLETIONS, {**ENDLESS, "max_tokens": 3000})),
-                   collect(results, lambda: answer(server, COMPLETIONS, {**ENDLESS, "max_tokens": 3000}))]
+        threads = [collect(results, lambda: stream(server, COMPLETIONS, {**ENDLESS, "max_tokens": 12_000})),
+                   collect(results, lambda: answer(server, COMPLETIONS, {**ENDLESS, "max_tokens": 12_000}))]
         wait_until(lambda: not is_idle(server))
         time.sleep(0.1)
         server.process.send_signal(signal.SIGTERM)
@@ -52,7 +52,7 @@ def test_sigterm_lets_running_requests_finish(strata):
         thread.join()
     streamed = next(result for result in results if not isinstance(result, dict))
     whole = next(result for result in results if isinstance(result, dict))
-    assert streamed.text() == whole["choices"][0]["text"] == " ping pong" * 1500
+    assert streamed.text() == whole["choices"][0]["text"] == " ping pong" * 6000
     assert server.process.wait(10) == 0
 
 
