@@ -75,6 +75,7 @@ struct GemmKernels {
   void (*multiply)(const GemmTile& tile) noexcept;
 };
 
+// Words of `depth` numbers.
 inline constexpr int64_t gemm_words(const GemmKernels& kernels, int64_t depth) {
   return (depth + kernels.word_numbers - 1) / kernels.word_numbers;
 }
