@@ -34,7 +34,7 @@ enum class GemmStart : uint8_t {
 // an instruction for it: over pairs of k in order
 //   s = fma(a(m, k + 1), b(k + 1, n), s);  s = fma(a(m, k), b(k, n), s)
 // operands rounded to bf16 (to nearest even, subnormal numbers to zero), sums in f32.
-// Err: as above, with 2^-8 (2 - 2^-8) sum |a b| more.
+// Err: as above, with 2^-8 (2 + 2^-8) sum |a b| more.
 // What they pack is words of 32 bits that hold the two numbers: where panels, pack_a's rows and
 // depth are counted below, they count words, ceil(depth / 2), with zero above a last odd number.
 

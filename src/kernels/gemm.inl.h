@@ -11,10 +11,9 @@ namespace {
 template <class Element>
 void pack_b(const void* source, int64_t ld, int64_t depth, int64_t columns, float* out,
             int64_t out_panel) noexcept {
-  for (int64_t n = 0; n < columns; n += kTileColumns, out += out_panel) {
-    const int64_t width = smaller(kTileColumns, columns - n);
+  for_panels(columns, out, out_panel, [&](int64_t n, int64_t width, float* panel) {
     const Element* from = static_cast<const Element*>(source) + n;
-    float* to = out;
+    float* to = panel;
     for (int64_t k = 0; k < depth; ++k, from += ld, to += kTileColumns) {
       if (width == kTileColumns) {
         for (int j = 0; j < kTileColumns; j += kLanes) store(to + j, load_as_float(from + j));
@@ -22,14 +21,13 @@ void pack_b(const void* source, int64_t ld, int64_t depth, int64_t columns, floa
         for (int64_t j = 0; j < kTileColumns; ++j) to[j] = j < width ? to_float(from[j]) : 0.0f;
       }
     }
-  }
+  });
 }
 
 template <class Element>
 void pack_b_transposed(const void* source, int64_t ld, int64_t depth, int64_t columns, float* out,
                        int64_t out_panel) noexcept {
-  for (int64_t n = 0; n < columns; n += kTileColumns, out += out_panel) {
-    const int64_t width = smaller(kTileColumns, columns - n);
+  for_panels(columns, out, out_panel, [&](int64_t n, int64_t width, float* panel) {
     for (int64_t j = 0; j < kTileColumns; j += kLanes) {
       const Element* from = static_cast<const Element*>(source) + (n + j) * ld;
       const int64_t whole = width >= j + kLanes ? depth / kLanes * kLanes : 0;
@@ -37,13 +35,13 @@ void pack_b_transposed(const void* source, int64_t ld, int64_t depth, int64_t co
         Vec square[kLanes];
         for (int i = 0; i < kLanes; ++i) square[i] = load_as_float(from + i * ld + k);
         transpose(square);
-        for (int i = 0; i < kLanes; ++i) store(out + (k + i) * kTileColumns + j, square[i]);
+        for (int i = 0; i < kLanes; ++i) store(panel + (k + i) * kTileColumns + j, square[i]);
       }
       for (int64_t k = whole; k < depth; ++k)
         for (int i = 0; i < kLanes; ++i)
-          out[k * kTileColumns + j + i] = j + i < width ? to_float(from[i * ld + k]) : 0.0f;
+          panel[k * kTileColumns + j + i] = j + i < width ? to_float(from[i * ld + k]) : 0.0f;
     }
-  }
+  });
 }
 
 void pack_a(const float* source, int64_t ld, int64_t depth, int64_t rows, float* out) noexcept {

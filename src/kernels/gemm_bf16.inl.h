@@ -9,7 +9,7 @@ namespace {
 
 inline int64_t words(int64_t depth) { return (depth + 1) / 2; }
 
-// Numbers k and k + 1 of kLanes neighbouring columns (n), or of the last rows alone.
+// Numbers k and k + 1 of kLanes neighbouring columns; of a last odd k that one alone.
 template <class Element>
 inline Pairs pairs_of_rows(const Element* from, int64_t ld, bool both) {
   return round_pairs(load_as_float(from), both ? load_as_float(from + ld) : zero());
@@ -18,10 +18,9 @@ inline Pairs pairs_of_rows(const Element* from, int64_t ld, bool both) {
 template <class Element>
 void pack_b(const void* source, int64_t ld, int64_t depth, int64_t columns, float* out,
             int64_t out_panel) noexcept {
-  for (int64_t n = 0; n < columns; n += kTileColumns, out += out_panel) {
-    const int64_t width = smaller(kTileColumns, columns - n);
+  for_panels(columns, out, out_panel, [&](int64_t n, int64_t width, float* panel) {
     const Element* from = static_cast<const Element*>(source) + n;
-    float* to = out;
+    float* to = panel;
     for (int64_t k = 0; k < depth; k += 2, from += 2 * ld, to += kTileColumns) {
       const bool both = k + 1 < depth;
       for (int64_t j = 0; j < kTileColumns; j += kLanes) {
@@ -37,7 +36,7 @@ void pack_b(const void* source, int64_t ld, int64_t depth, int64_t columns, floa
         store_pairs(to + j, round_pairs(load(first), load(second)));
       }
     }
-  }
+  });
 }
 
 // Numbers [k, k + 2 kLanes) of a row, as far as it goes.
@@ -53,8 +52,7 @@ inline Pairs pairs_along_row(const Element* from, int64_t left) {
 template <class Element>
 void pack_b_transposed(const void* source, int64_t ld, int64_t depth, int64_t columns, float* out,
                        int64_t out_panel) noexcept {
-  for (int64_t n = 0; n < columns; n += kTileColumns, out += out_panel) {
-    const int64_t width = smaller(kTileColumns, columns - n);
+  for_panels(columns, out, out_panel, [&](int64_t n, int64_t width, float* panel) {
     for (int64_t j = 0; j < kTileColumns; j += kLanes) {
       const Element* from = static_cast<const Element*>(source) + (n + j) * ld;
       for (int64_t k = 0; k < depth; k += 2 * kLanes) {
@@ -63,12 +61,12 @@ void pack_b_transposed(const void* source, int64_t ld, int64_t depth, int64_t co
           square[i] =
               j + i < width ? as_vec(pairs_along_row(from + i * ld + k, depth - k)) : zero();
         transpose(square);
-        float* to = out + k / 2 * kTileColumns + j;
+        float* to = panel + k / 2 * kTileColumns + j;
         const int64_t rows = smaller(kLanes, words(depth - k));
         for (int64_t i = 0; i < rows; ++i) store(to + i * kTileColumns, square[i]);
       }
     }
-  }
+  });
 }
 
 void pack_a(const float* source, int64_t ld, int64_t depth, int64_t rows, float* out) noexcept {

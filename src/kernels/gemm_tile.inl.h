@@ -15,6 +15,14 @@ constexpr int kTileVecs = 2;
 namespace strata {
 namespace {
 
+// body(n, width, panel) for each packed panel of B: its first column, how many it has of them, and
+// where it lies.
+template <class Body>
+inline void for_panels(int64_t columns, float* out, int64_t out_panel, const Body& body) {
+  for (int64_t n = 0; n < columns; n += kTileColumns, out += out_panel)
+    body(n, smaller(kTileColumns, columns - n), out);
+}
+
 // The result of a full or partial tile goes to c; `start` points at its first column's start.
 template <int kRows>
 inline void write_tile(const Tile<kRows>& acc, const GemmTile& t, float* c, const float* bias,

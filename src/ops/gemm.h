@@ -15,8 +15,9 @@ namespace strata {
 // The bits of an element depend on its row of the left operand and its column of the right one
 // alone (kernels/gemm.h), not on M, N or the threads. Dimensions of 0 are allowed: K = 0 gives the
 // start. No operand may overlap c.
-// Err: (min(K, 384) + K / 384 + 2) 2^-24 (|start| + sum |a b|); of bf16 products 2^-7 sum |a b|
-// more. Throws Error{invalid_argument} naming the operand whose shape or type does not fit.
+// Err: (min(K, 384) + K / 384 + 2) 2^-24 (|start| + sum |a b|); of bf16 products
+// 2^-8 (2 + 2^-8) sum |a b| more. Throws Error{invalid_argument} naming the operand whose shape or
+// type does not fit.
 
 struct GemmOptions {
   bool accumulate = false;      // c += a b

@@ -272,7 +272,7 @@ TEST_P(TrainOps, WeightsInBf16AreReadExactly) {
     v = decode_bf16(half.back());
   }
   const Tensor rounded{DType::bf16, 50, 12, 12, half.data(), -1};
-  // Levels that multiply bf16 round rows and gradients, too, by up to 2^-9 of each; results are of
+  // Levels that multiply bf16 round rows and gradients, too, by up to 2^-8 of each; results are of
   // the order of 1.
   const bool rounds = level_kernels().gemm_bf16 != nullptr;
   std::vector<std::vector<float>> results;

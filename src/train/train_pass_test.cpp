@@ -143,7 +143,7 @@ class TrainPassGolden : public testing::TestWithParam<GoldenRun> {
 TEST_P(TrainPassGolden, LossAndEveryGradientEqualTransformers) {
   const std::string name = GetParam().model;
   const bool rounds = GetParam().operands == DType::bf16;
-  // Of every product the rows are rounded too: each errs by up to 2^-9, and blocks add them up.
+  // Of every product the rows are rounded too: each errs by up to 2^-8, and blocks add them up.
   const bool rounds_rows = rounds && kernel_table(GetParam().level).gemm_bf16 != nullptr;
   Training t(name, 2, {}, {}, GetParam().level, GetParam().operands);
   const Rows& rows = golden().rows;

@@ -21,8 +21,8 @@ using Ints = __m512i;   // 16 x i32
 using Words = __m512i;  // 32 x i16
 using Bytes = __m512i;  // 64 bytes
 
-// As for avx2; here 8 vectors of codes and 16 sums fit the registers (16 tokens of Q8_0: 0.40 of
-// the peak in tiles of 8 from a panel, 0.54 in one).
+// As for avx2; here 8 vectors of codes and 16 sums fit the registers (16 tokens of Q8_0: 0.39 of
+// the peak from a panel, 0.54 in one such tile).
 constexpr int kTileTokens = 16;
 
 STRATA_SIMD Floats f_zero() { return _mm512_setzero_ps(); }
