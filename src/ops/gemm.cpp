@@ -140,6 +140,76 @@ void multiply_block(const Product& p, const GemmKernels& kernels, const Round& r
   }
 }
 
+// A tn product is cut into parts that a thread makes alone, packing both operands for itself, since
+// weight gradients are small beside their operands: what one core packs and another reads, again
+// for each block of the depth, costs more than packing it twice where they share no cache.
+struct Parts {
+  int64_t rows, columns;  // of a part
+  int64_t row_parts, column_parts;
+};
+// Result and packed B of a part: in the second or third level while its depth passes by.
+constexpr int64_t kPartRows = 1536;
+constexpr int64_t kPartColumns = 1024;
+// Packing a number takes about as long as so many multiply-adds.
+constexpr int64_t kPackCost = 32;
+
+// The cut with the least time, by what a part costs and how many of them one thread gets.
+Parts cut_into_parts(const Product& p, int64_t panel, int threads) {
+  const int64_t least_rows = ceil_div(p.M, kPartRows), least_columns = ceil_div(p.N, kPartColumns);
+  Parts best{};
+  int64_t least = INT64_MAX;
+  for (int64_t r = least_rows; r <= least_rows + threads; ++r) {
+    const int64_t rows = round_up(ceil_div(p.M, r), kGemmRows);
+    for (int64_t c = least_columns; c <= least_columns + threads; ++c) {
+      const int64_t columns = round_up(ceil_div(p.N, c), panel);
+      const Parts parts{rows, columns, ceil_div(p.M, rows), ceil_div(p.N, columns)};
+      const int64_t each = rows * columns + kPackCost * (rows + columns);
+      const int64_t time = ceil_div(parts.row_parts * parts.column_parts, int64_t{threads}) * each;
+      if (time < least) {
+        least = time;
+        best = parts;
+      }
+    }
+  }
+  return best;
+}
+
+// Rows [row, + rows) and columns [column, + columns) of C over the whole depth. packed has room for
+// the columns and for kRowBlock rows of kGemmDepth.
+void multiply_part(const Product& p, const GemmKernels& kernels, int64_t row, int64_t rows,
+                   int64_t column, int64_t columns, float* packed) {
+  const int64_t panels = ceil_div(columns, kernels.panel);
+  float* const packed_a = packed + panels * kernels.panel * kGemmDepth;
+  for (int64_t k = 0; k < p.K; k += kGemmDepth) {
+    const Round round{column, columns, k, std::min(kGemmDepth, p.K - k)};
+    pack_panels(p, kernels, round, packed, 0, panels);
+    for (int64_t m = 0; m < rows; m += kRowBlock)
+      multiply_block(p, kernels, round, packed, row + m, std::min(kRowBlock, rows - m), 0, panels,
+                     packed_a);
+  }
+}
+
+void gemm_in_parts(const Product& p, const GemmKernels& kernels, Workspace& workspace,
+                   ThreadPool& pool, int threads) {
+  const Parts parts = cut_into_parts(p, kernels.panel, threads);
+  const int64_t floats = (parts.columns + kRowBlock) * kGemmDepth;
+  float* const packed = workspace.floats(threads * floats);
+  const int64_t count = parts.row_parts * parts.column_parts;
+  std::atomic<int64_t> next = 0;
+  const auto work = [&](int thread) {
+    for (int64_t part; (part = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
+      const int64_t row = part / parts.column_parts * parts.rows;
+      const int64_t column = part % parts.column_parts * parts.columns;
+      multiply_part(p, kernels, row, std::min(parts.rows, p.M - row), column,
+                    std::min(parts.columns, p.N - column), packed + thread * floats);
+    }
+  };
+  if (threads == 1)
+    work(0);
+  else
+    pool.run(work);
+}
+
 // How C is cut into blocks of a round: enough of them that all threads end at about the same time.
 struct Cut {
   int64_t rows;    // of a block
@@ -169,6 +239,7 @@ void gemm(const Product& p, Workspace& workspace, const OpContext& context) {
   ThreadPool& pool = *context.pool;
   const bool serial = p.M * p.N * p.K < kSerialWork;
   const int threads = serial ? 1 : pool.threads();
+  if (p.form == Form::tn) return gemm_in_parts(p, kernels, workspace, pool, threads);
 
   // Rounds take all columns or as many as a depth block allows, then as much depth as fits.
   const int64_t most_columns =

@@ -84,12 +84,14 @@ class Gemm : public LevelTest {
 
 constexpr Form kForms[] = {Form::nn, Form::nt, Form::tn};
 
-// Sizes around the tile, the panel, the row block and the depth block; each against f64 sums.
+// Sizes around the tile, the panel, the row block, the depth block and the parts of tn; each
+// against f64 sums.
 TEST_P(Gemm, AgreesWithTheNaiveSums) {
   ThreadPool pool(2);
-  const int64_t sizes[][3] = {{1, 1, 1},     {2, 3, 5},    {5, 15, 7},     {6, 16, 8},
-                              {7, 17, 9},    {13, 33, 31}, {12, 47, 384},  {11, 18, 385},
-                              {3, 1000, 50}, {133, 31, 2}, {270, 40, 100}, {70, 130, 1000}};
+  const int64_t sizes[][3] = {{1, 1, 1},     {2, 3, 5},     {5, 15, 7},     {6, 16, 8},
+                              {7, 17, 9},    {13, 33, 31},  {12, 47, 384},  {11, 18, 385},
+                              {3, 1000, 50}, {133, 31, 2},  {270, 40, 100}, {70, 130, 1000},
+                              {1600, 3, 5},  {3, 1100, 390}};
   for (const Form form : kForms)
     for (const auto& [M, N, K] : sizes)
       for (const Guard side : {Guard::before, Guard::after})

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "base/cache_size.h"
 #include "base/error.h"
 
 namespace strata {
 namespace {
 
-// Half of a small second-level cache (512 KB); the weights of a strip need room too.
-constexpr int64_t kPanelBytes = 192 << 10;
+// Of the second-level cache, what a panel of activations takes; the weights of a strip need room
+// too.
+constexpr double kPanelShare = 0.375;
 // Below this many tokens reading a strip again costs more than activations from the third level.
 constexpr int64_t kLeastPanel = 48;
 // Panels are cut at multiples of this, so that only the last has a tile that is not full: tiles
@@ -73,41 +75,58 @@ void multiply(const LinearPart& part, const LinearInput& input, const KernelTabl
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// The tokens in panels whose activations stay in the second-level cache while the weights pass by,
+// all of about the same number of tokens, so that none is a small one.
+class Panels {
+ public:
+  Panels(int64_t tokens, int64_t token_bytes)
+      : tokens_(tokens), units_(ceil_div(tokens, kPanelUnit)) {
+    static const auto panel_bytes =
+        static_cast<int64_t>(kPanelShare * static_cast<double>(second_level_cache_bytes()));
+    count_ = ceil_div(tokens, std::max(kLeastPanel, panel_bytes / token_bytes));
+  }
+  int64_t count() const { return count_; }
+  // The first token of a panel; of count(): all tokens.
+  int64_t begin(int64_t panel) const {
+    return std::min(tokens_, units_ * panel / count_ * kPanelUnit);
+  }
+
+ private:
+  int64_t tokens_, units_, count_;
+};
+
 }  // namespace
 
 void linear(std::span<const LinearPart> parts, const LinearInput& input, const OpContext& context) {
   if (parts.empty()) return;
-  int64_t panel_bytes = 0, weight_bytes = 0;
+  int64_t token_bytes = 0, weight_bytes = 0;
   for (const LinearPart& part : parts) {
     check(part, input);
-    panel_bytes = std::max(panel_bytes, row_bytes(*part.weight));
+    token_bytes = std::max(token_bytes, row_bytes(*part.weight));
     weight_bytes += part.weight->bytes();
   }
   const int64_t tokens = parts[0].y.rows;
   if (tokens == 0) return;
-  // Panels of about the same number of tokens, so that the last is not a small one.
-  const int64_t most = std::max(kLeastPanel, kPanelBytes / panel_bytes);
-  const int64_t panel = ceil_div(ceil_div(tokens, ceil_div(tokens, most)), kPanelUnit) * kPanelUnit;
+  const Panels panels(tokens, token_bytes);
 
   // The work is a line: panel after panel, in each part after part, strip after strip, a strip as
-  // long as its bytes. Each thread takes a stretch of equal length, strips going to the thread in
-  // whose stretch they begin.
-  const int64_t length = weight_bytes * ceil_div(tokens, panel);
+  // long as its bytes times the panel's tokens. Each thread takes a stretch of equal length, strips
+  // going to the thread in whose stretch they begin.
+  const int64_t length = weight_bytes * tokens;
   const auto work_on = [&](int64_t begin, int64_t end) {
     int64_t start = 0;
-    for (int64_t token = 0; token < tokens; token += panel) {
+    for (int64_t p = 0; p < panels.count(); ++p) {
+      const int64_t token = panels.begin(p), panel = panels.begin(p + 1) - token;
       for (const LinearPart& part : parts) {
-        const int64_t unit = part.weight->strip_bytes(), strips = part.weight->strips();
+        const int64_t unit = part.weight->strip_bytes() * panel, strips = part.weight->strips();
         const int64_t first = std::clamp(ceil_div(begin - start, unit), int64_t{0}, strips);
         const int64_t last = std::clamp(ceil_div(end - start, unit), int64_t{0}, strips);
-        if (first < last)
-          multiply(part, input, *context.kernels, first, last, token,
-                   std::min(panel, tokens - token));
+        if (first < last) multiply(part, input, *context.kernels, first, last, token, panel);
         start += unit * strips;
       }
     }
   };
-  if (weight_bytes * tokens < kSerialWork) return work_on(0, length);
+  if (length < kSerialWork) return work_on(0, length);
   const int threads = context.pool->threads();
   context.pool->run([&](int index) {
     work_on(length / threads * index + std::min<int64_t>(index, length % threads),

@@ -201,10 +201,10 @@ TEST_P(LinearLevels, ARowDoesNotDependOnTheBatchOrTheThreads) {
   }
 }
 
-// More tokens than a panel holds, and columns enough that a panel is small.
+// More tokens than a panel holds where a core has up to 2 MiB of second-level cache.
 TEST_P(LinearLevels, PanelsDoNotShow) {
   ThreadPool pool(3);
-  const Case c{TensorType::q4_1, 101, 17, 4096};
+  const Case c{TensorType::q4_1, 170, 17, 4096};
   const TestMatrix m = make_test_matrix(c.type, c.out, c.in, 31);
   const PackedMatrix w(m.source(), pool);
   const Activations x = make_activations(c, 32);
