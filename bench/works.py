@@ -71,7 +71,7 @@ def matmul(options, _model):
         for product in options.products:
             works.append(Work("matmul", f"f32 product {product}, {rows} rows, weight [{out}, {width}]", "GFLOP/s",
                               {"rows": rows, "out": out, "in": width, "product": product},
-                              ["train-ops", "--ops", product, "--rows", rows, "--shapes", f"{out}x{width}", "--repeats", 3],
+                              ["train-ops", "--ops", product, "--rows", rows, "--shapes", f"{out}x{width}", "--repeats", 15],
                               f"gemm_{product}"))
     return works
 

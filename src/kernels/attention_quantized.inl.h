@@ -1,7 +1,7 @@
 #pragma once
 
-// Pages of q8 and q4 (attention.h), once for all levels; included behind attention.inl.h. Loops
-// over codes have a fixed length, for the compiler to turn into vectors.
+// Pages of q8 and q4 (attention.h), once for all levels; included behind attention.inl.h.
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/attention.inl.h"
@@ -48,19 +48,33 @@ struct QuantizedPage {
 };
 
 constexpr int kRun = 16;  // codes decoded at once
+constexpr int kRunVecs = kRun / kLanes;
 
-// out[i] = the i-th of kRun codes.
+// out[v][i] = code v kLanes + i of kRun.
 template <int kBits>
-inline void decode_codes(const uint8_t* codes, float (&out)[kRun]) {
+inline void load_codes(const uint8_t* codes, Vec (&out)[kRunVecs]) {
   if constexpr (kBits == 8) {
-    for (int i = 0; i < kRun; ++i) out[i] = static_cast<float>(static_cast<int8_t>(codes[i]));
+    for (int v = 0; v < kRunVecs; ++v) out[v] = load_signed_bytes(codes + v * kLanes);
   } else {
-    for (int i = 0; i < kRun / 2; ++i) {
-      out[i] = static_cast<float>(codes[i] & 15);
-      out[i + kRun / 2] = static_cast<float>(codes[i] >> 4);
-    }
+    load_nibbles(codes, out);
   }
 }
+
+// What the codes of a run are multiplied by and, with 4 bits, what is added.
+template <int kBits>
+struct RunFits {
+  Vec scales[kRunVecs], offsets[kRunVecs];
+
+  void unpack(const uint8_t* codes, float* out) const {
+    Vec x[kRunVecs];
+    load_codes<kBits>(codes, x);
+    for (int v = 0; v < kRunVecs; ++v) {
+      x[v] = mul(x[v], scales[v]);
+      if constexpr (kBits == 4) x[v] = add(x[v], offsets[v]);
+      store(out + v * kLanes, x[v]);
+    }
+  }
+};
 
 // unpack() of pages of kTokens tokens.
 template <int kBits, int kTokens>
@@ -69,19 +83,21 @@ void unpack_tokens(const uint8_t* head_page, int head_size, float* out) {
   const QuantizedPage<kBits, const uint8_t> page(head_page, shape);
   // A run of keys is of one dimension or, in pages of 8, of two.
   constexpr int kRunTokens = kTokens < kRun ? kTokens : kRun, kRunDims = kRun / kRunTokens;
-  float codes[kRun];
+  const auto along_run = [](const F16* of_tokens, Vec(&along)[kRunVecs]) {
+    F16 run[kRun];
+    for (int d = 0; d < kRunDims; ++d)
+      std::memcpy(run + d * kRunTokens, of_tokens, kRunTokens * sizeof(F16));
+    for (int v = 0; v < kRunVecs; ++v) along[v] = load_as_float(run + v * kLanes);
+  };
+  RunFits<kBits> fits;
   for (int g = 0; g < page.groups; ++g)
     for (int first = 0; first < kTokens; first += kRunTokens) {
-      float scales[kRun], offsets[kRun];
-      for (int i = 0; i < kRun; ++i) {
-        const GroupFit fit = page.fit(page.key_fits, g * kTokens + first + i % kRunTokens);
-        scales[i] = to_float(fit.scale);
-        offsets[i] = to_float(fit.offset);
-      }
+      const F16* scales = page.key_fits + g * kTokens + first;
+      along_run(scales, fits.scales);
+      if constexpr (kBits == 4) along_run(scales + page.fits, fits.offsets);
       for (int d = g * kKvGroup; d < smaller(head_size, (g + 1) * kKvGroup); d += kRunDims) {
         const int64_t at = int64_t{d} * kTokens + first;
-        decode_codes<kBits>(page.keys + page.code_bytes(at), codes);
-        for (int i = 0; i < kRun; ++i) out[at + i] = codes[i] * scales[i] + offsets[i];
+        fits.unpack(page.keys + page.code_bytes(at), out + at);
       }
     }
   out += key_elements(shape);
@@ -89,9 +105,11 @@ void unpack_tokens(const uint8_t* head_page, int head_size, float* out) {
     for (int d = 0; d < page.padded; d += kRun) {
       const int64_t at = int64_t{t} * page.padded + d;
       const GroupFit fit = page.fit(page.value_fits, t * page.groups + d / kKvGroup);
-      const float scale = to_float(fit.scale), offset = to_float(fit.offset);
-      decode_codes<kBits>(page.values + page.code_bytes(at), codes);
-      for (int i = 0; i < kRun; ++i) out[at + i] = codes[i] * scale + offset;
+      for (int v = 0; v < kRunVecs; ++v) {
+        fits.scales[v] = broadcast(to_float(fit.scale));
+        fits.offsets[v] = broadcast(to_float(fit.offset));
+      }
+      fits.unpack(page.values + page.code_bytes(at), out + at);
     }
 }
 

@@ -91,6 +91,17 @@ inline void multiply_low_halves(const WideWords& a, const WideWords& b, WideWord
   product = (WideWords)_mm256_mul_epu32((__m256i)a, (__m256i)b);
 }
 
+inline Vec load_signed_bytes(const uint8_t* p) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes))};
+}
+inline void load_nibbles(const uint8_t* p, Vec (&out)[2]) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  const __m256i wide = _mm256_cvtepu8_epi32(bytes);
+  out[0].v = _mm256_cvtepi32_ps(_mm256_and_si256(wide, _mm256_set1_epi32(15)));
+  out[1].v = _mm256_cvtepi32_ps(_mm256_srli_epi32(wide, 4));
+}
+
 inline Vec load_as_float(const F32* p) { return {_mm256_loadu_ps(&p->value)}; }
 inline Vec load_as_float(const F16* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};

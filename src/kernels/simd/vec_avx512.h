@@ -121,6 +121,17 @@ inline Vec add_pair_dot(Vec sum, Pairs a, Pairs b) {
 }
 #endif
 
+inline Vec load_signed_bytes(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+}
+inline void load_nibbles(const uint8_t* p, Vec (&out)[1]) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  const __m128i nibbles = _mm_unpacklo_epi64(bytes, _mm_srli_epi16(bytes, 4));
+  const __m128i codes = _mm_and_si128(nibbles, _mm_set1_epi8(15));
+  out[0].v = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(codes));
+}
+
 inline Vec load_as_float(const F32* p) { return {_mm512_loadu_ps(&p->value)}; }
 inline Vec load_as_float(const F16* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};

@@ -187,6 +187,18 @@ inline Vec load_as_float(const Element* p) {
   return r;
 }
 
+// kLanes consecutive bytes, two's complement.
+inline Vec load_signed_bytes(const uint8_t* p) {
+  Vec r;
+  for (int i = 0; i < Vec::kLanes; ++i) r.v[i] = static_cast<int8_t>(p[i]);
+  return r;
+}
+// The sixteen 4-bit numbers of 8 bytes: the low halves in order, then the high ones.
+inline void load_nibbles(const uint8_t* p, Vec (&out)[16 / Vec::kLanes]) {
+  for (int i = 0; i < 16; ++i)
+    out[i / Vec::kLanes].v[i % Vec::kLanes] = static_cast<float>(i < 8 ? p[i] & 15 : p[i - 8] >> 4);
+}
+
 // Round to nearest even; beyond the range of f16 becomes infinity, NaN stays NaN.
 inline void from_float(float x, F16& out) {
   const uint32_t bits = float_to_bits(x);
