@@ -178,7 +178,7 @@ void write_step_report(const std::filesystem::path& folder, const std::vector<Wa
   }
   // Preemptions are rare and short: they lie on top.
   std::stable_sort(timeline.spans.begin(), timeline.spans.end(),
-                   [](const Span& a, const Span& b) { return a.kind < b.kind; });
+                   [](const ChartSpan& a, const ChartSpan& b) { return a.kind < b.kind; });
   timeline.rows = std::min(rows.size(), kMostRows);
   timeline.subtitle = fmt::format("{} steps, {} answers{}", steps.size(), rows.size(),
                                   rows.size() > kMostRows ? ", the first 200 shown" : "");

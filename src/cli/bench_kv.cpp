@@ -103,7 +103,7 @@ void add_bench_kv(CLI::App& bench, Run& run) {
                             "what a cache of keys and values buys and costs: recomputing "
                             "against it, windows, memory");
   command.footer(
-      "Example: strata bench kv qwen2.5-0.5b --lengths 128,1024,4096 --tokens 8000 --out kv");
+      "Example: strata bench kv qwen2.5-coder-0.5b --lengths 128,1024,4096 --tokens 8000 --out kv");
   add_model(command, *flags);
   CLI::Option* lengths =
       command

@@ -31,7 +31,7 @@ void write_span_chart(const SpanChart& chart, const std::filesystem::path& path)
     fail(ErrorCode::invalid_argument, "{}: {} rows of {} kinds, wanted at most {} of {}",
          path.string(), chart.rows, chart.kinds.size(), kMostRows, kColours.size());
   double low = INFINITY, high = -INFINITY;
-  for (const Span& s : chart.spans) {
+  for (const ChartSpan& s : chart.spans) {
     if (s.row >= chart.rows || s.kind >= chart.kinds.size())
       fail(ErrorCode::invalid_argument, "{}: a span of row {} and kind {}, there are {} and {}",
            path.string(), s.row, s.kind, chart.rows, chart.kinds.size());
@@ -59,7 +59,7 @@ void write_span_chart(const SpanChart& chart, const std::filesystem::path& path)
                  kTop + height + 18);
   }
   const double gap = row > 5 ? 1 : 0;
-  for (const Span& s : chart.spans)
+  for (const ChartSpan& s : chart.spans)
     canvas.fill(kColours[s.kind], at_x(s.begin), kTop + row * static_cast<double>(s.row),
                 std::max(at_x(s.end) - at_x(s.begin), kLeastSpan), row - gap);
   canvas.write(kFaint, chart.x_label, kTextSize,

@@ -8,7 +8,7 @@
 namespace strata {
 
 // A stretch of one row.
-struct Span {
+struct ChartSpan {
   size_t row = 0;
   size_t kind = 0;  // index into SpanChart::kinds
   double begin = 0, end = 0;
@@ -21,7 +21,7 @@ struct SpanChart {
   std::string x_label, y_label;
   std::vector<std::string> kinds;  // at most six
   size_t rows = 0;                 // at most 1000
-  std::vector<Span> spans;         // later ones lie over earlier ones
+  std::vector<ChartSpan> spans;    // later ones lie over earlier ones
 };
 
 // Writes the chart as a PNG file 1,200 pixels wide, as high as its rows. Throws

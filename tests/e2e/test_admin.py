@@ -56,6 +56,7 @@ def test_only_with_the_admin_key(strata, managed, root):
     assert names(managed) == ["first"]
     with serving(strata, "--model", f"first={root / 'models' / 'one.gguf'}", "--kv-memory", "8MiB") as open_server:
         assert error_of(admin(open_server, "unload", {"name": "first"}), 403)["code"] == "admin_off"
+        assert error_of(admin(open_server, "unload", {"name": "first"}, {}), 401)["code"] == "admin_off"
 
 
 def test_load_use_unload(managed):

@@ -86,6 +86,16 @@ def test_rules(name, content, count):
     assert len(load("check_rules").check_file(name, content)) == count
 
 
+def test_one_type_of_a_name():
+    header = "namespace strata {{\n\n{}struct {} {{\n  int size;\n}};\n{}\n}}  // namespace strata\n"
+    span, other = header.format("", "Span", ""), header.format("", "Other", "")
+    local = header.format("namespace {\n", "Span", "}  // namespace\n")
+    check = load("check_rules").check_types
+    assert check([("a.h", span), ("b.h", other), ("c.cpp", local), ("d.h", span.replace("strata", "other"))]) == []
+    assert check([("a.h", span), ("b.h", span)]) == ["b.h: Span is a type of a.h, too"]
+    assert check([("a.h", span), ("b.h", "struct Span;\n")]) == []
+
+
 def symbols_of(tmp_path, source):
     path = tmp_path / "isa_avx2.cpp"
     path.write_text(source)

@@ -58,7 +58,36 @@ def check_file(name, content):
     return findings
 
 
+ANONYMOUS = re.compile(r"^namespace \{$.*?^\}  // namespace$", re.DOTALL | re.MULTILINE)
+NAMESPACES = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)
+TYPE = re.compile(r"^(?:struct|class|enum class|union) (\w+)(?: final)?\s*(?::(?!:)[^;{()]*)?\{", re.MULTILINE)
+
+
+def check_types(sources):
+    """Two types of one name in one namespace: the linker would mix their templates (std::vector<Name>). `sources` are
+    (name, text) of the program's files; what is in an unnamed namespace cannot be mixed."""
+    first, findings = {}, []
+    for name, text in sources:
+        text = ANONYMOUS.sub("", text)
+        namespace = "::".join(NAMESPACES.findall(text))
+        for type_name in TYPE.findall(text):
+            other = first.setdefault((namespace, type_name), name)
+            if other != name:
+                findings.append(f"{name}: {type_name} is a type of {other}, too")
+    return findings
+
+
+def program_sources(names):
+    for name in names:
+        path = pathlib.PurePath(name)
+        tested_apart = path.stem.endswith(("_test", "_for_test")) or "wide_twin" in path.parts
+        if path.parts[0] == "src" and path.suffix in (".h", ".cpp") and not name.endswith(".inl.h") and not tested_apart:
+            yield name, (ROOT / name).read_text(encoding="utf-8")
+
+
 if __name__ == "__main__":
-    found = [finding for name in project_files() for finding in check_file(name, (ROOT / name).read_bytes())]
+    files = project_files()
+    found = [finding for name in files for finding in check_file(name, (ROOT / name).read_bytes())]
+    found += check_types(program_sources(files))
     print(*found, sep="\n", end="\n" if found else "")
     sys.exit(1 if found else 0)
