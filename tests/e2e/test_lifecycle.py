@@ -11,7 +11,7 @@ import time
 import httpx
 import pytest
 
-from api import CHAT, COMPLETIONS, answer, error, error_of, is_idle, post, stream, wait_until
+from api import CHAT, COMPLETIONS, answer, error, error_of, is_idle, metrics, post, stream, wait_until
 from conftest import ROOT, require_case, require_model
 from raw_http import Connection, post_bytes, request_bytes
 from serving import serving, start_server
@@ -39,8 +39,7 @@ def test_sigterm_lets_running_requests_finish(strata):
         assert kept.read_answer().json()["status"] == "ready"
         threads = [collect(results, lambda: stream(server, COMPLETIONS, {**ENDLESS, "max_tokens": 12_000})),
                    collect(results, lambda: answer(server, COMPLETIONS, {**ENDLESS, "max_tokens": 12_000}))]
-        wait_until(lambda: not is_idle(server))
-        time.sleep(0.1)
+        wait_until(lambda: metrics(server)["strata_requests_running"] == 2)
         server.process.send_signal(signal.SIGTERM)
         wait_until(lambda: httpx.get(server.url + "/health/ready").status_code == 503)
         kept.send(request_bytes("GET", "/health/live"))
