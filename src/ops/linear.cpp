@@ -8,9 +8,9 @@
 namespace strata {
 namespace {
 
-// Of the second-level cache, what a panel of activations takes; the weights of a strip need room
-// too.
-constexpr double kPanelShare = 0.375;
+// Eighths of the second-level cache that a panel of activations takes; the weights of a strip need
+// room too.
+constexpr int64_t kPanelEighths = 3;
 // Below this many tokens reading a strip again costs more than activations from the third level.
 constexpr int64_t kLeastPanel = 48;
 // Panels are cut at multiples of this, so that only the last has a tile that is not full: tiles
@@ -81,8 +81,7 @@ class Panels {
  public:
   Panels(int64_t tokens, int64_t token_bytes)
       : tokens_(tokens), units_(ceil_div(tokens, kPanelUnit)) {
-    static const auto panel_bytes =
-        static_cast<int64_t>(kPanelShare * static_cast<double>(second_level_cache_bytes()));
+    static const int64_t panel_bytes = second_level_cache_bytes() / 8 * kPanelEighths;
     count_ = ceil_div(tokens, std::max(kLeastPanel, panel_bytes / token_bytes));
   }
   int64_t count() const { return count_; }

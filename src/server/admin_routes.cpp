@@ -19,10 +19,13 @@ constexpr size_t kLongestName = 128;
 void check_admin(Context& context) {
   const ServerState& state = context.state;
   const auto authorization = context.request().header("Authorization");
-  // Without a key it is 401 as ever, as the document of the API says.
-  if (state.admin_keys.empty())
-    throw ApiError(authorization.empty() ? 401 : 403, "permission_error",
+  if (state.admin_keys.empty()) {
+    // Without a key it is 401 as ever, as the document of the API says.
+    const bool without_key = authorization.empty();
+    throw ApiError(without_key ? 401 : 403,
+                   without_key ? "authentication_error" : "permission_error",
                    "administration is off; start the server with --admin-key-file", "admin_off");
+  }
   const auto key = state.admin_keys.find(authorization);
   if (!key)
     throw ApiError(401, "authentication_error",
