@@ -70,6 +70,9 @@ struct KvHead {
   int64_t page_stride = 0;
   PageShape page = {};
   int64_t first_page = 0;
+  // The chunk that will be read after this one, whole and of the same pages: it is fetched
+  // meanwhile. -1: none.
+  int32_t next_chunk = -1;
   // What is added to the stored keys of each chunk: [kChunkPanels][Dh][16] f32, multiplied with the
   // queries' own q_added; or null.
   const float* added_keys = nullptr;

@@ -8,23 +8,62 @@ namespace strata {
 namespace {
 
 constexpr int kLanes = Vec::kLanes;
-constexpr int kPanel = kPanelTokens;  // columns of a register tile: tokens, or as many dimensions
+constexpr int kPanel = kPanelTokens;  // columns of a panel: tokens, or as many dimensions
 constexpr int kPanelVecs = kPanel / kLanes;
 
-// acc[r][..16] += sum over i < n of a[r][i] * b[i * ldb ..][..16], products added in order of i.
-// kQueryTile = 6 rows of two AVX2 vectors are 12 accumulators; with the two of b and one broadcast
-// they fill the 16 registers. Reading b as stored costs conversions, which other ports do.
-template <int kRows, class Element>
-inline void multiply_add(Vec (&acc)[kRows][kPanelVecs], const float* const* a, const Element* b,
-                         int64_t ldb, int64_t n) {
+// Panels that kRows rows are multiplied with at a time: as many as there are registers for sums,
+// since each sum waits for its last product and each broadcast serves all of them. With the columns
+// and one broadcast they fill the 16 registers of AVX2, or 29 of 32.
+constexpr int kSums = kLanes == 16 ? 24 : 12;
+constexpr int panels_of(int rows) {
+  const int panels = kSums / (rows * kPanelVecs);
+  return panels >= 4 ? 4 : panels >= 2 ? 2 : 1;
+}
+
+template <int kRows, int kPanels>
+using Tile = Vec[kRows][kPanels * kPanelVecs];
+
+// acc[r][16 p ..] += sum over i < n of a[r][i] * b[p][i * ldb ..][..16], products added in order of
+// i. Reading b as stored costs conversions, which other ports do. Where `ahead` is given, as many
+// bytes from each ahead[p] on as lie in b[p] twice go to the second-level cache meanwhile (the
+// first has no room for a chunk beside the one at work).
+template <int kRows, int kPanels, class Element>
+inline void multiply_add(Tile<kRows, kPanels>& acc, const float* const* a,
+                         const Element* const (&b)[kPanels], int64_t ldb, int64_t n,
+                         const char* const* ahead = nullptr) {
+  constexpr int64_t kAhead = 2 * kPanel * sizeof(Element);
   for (int64_t i = 0; i < n; ++i) {
-    Vec columns[kPanelVecs];
-    for (int j = 0; j < kPanelVecs; ++j) columns[j] = load_as_float(b + i * ldb + j * kLanes);
+    if (ahead != nullptr)
+      for (int p = 0; p < kPanels; ++p)
+        for (int64_t line = 0; line < kAhead; line += 64)
+          __builtin_prefetch(ahead[p] + i * kAhead + line, 0, 2);
+    Vec columns[kPanels * kPanelVecs];
+    for (int p = 0; p < kPanels; ++p)
+      for (int j = 0; j < kPanelVecs; ++j)
+        columns[p * kPanelVecs + j] = load_as_float(b[p] + i * ldb + j * kLanes);
     for (int r = 0; r < kRows; ++r) {
       const Vec x = broadcast(a[r][i]);
-      for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = fma(x, columns[j], acc[r][j]);
+      for (int j = 0; j < kPanels * kPanelVecs; ++j) acc[r][j] = fma(x, columns[j], acc[r][j]);
     }
   }
+}
+
+template <int kRows, int kPanels>
+inline void clear(Tile<kRows, kPanels>& acc) {
+  for (int r = 0; r < kRows; ++r)
+    for (int j = 0; j < kPanels * kPanelVecs; ++j) acc[r][j] = zero();
+}
+
+// fn(Panels<n>, first) for groups of n panels that make up first .. last - 1: of kMost as long as
+// there are so many, then of half as many.
+template <int kPanels>
+struct Panels {
+  static constexpr int kCount = kPanels;
+};
+template <int kMost, class Fn>
+inline void in_groups(int first, int last, const Fn& fn) {
+  for (; last - first >= kMost; first += kMost) fn(Panels<kMost>{}, first);
+  if constexpr (kMost > 1) in_groups<kMost / 2>(first, last, fn);
 }
 
 template <class Element>
@@ -89,40 +128,59 @@ void chunk_tile(const KvHead& kv, const AttentionQueries& queries, int first, in
     tile = {smaller(tile.from, seen[r].from), larger(tile.to, seen[r].to)};
   }
   if (!tile.any()) return;
+  constexpr int kMostPanels = panels_of(kRows);
   const int page_tokens = kv.page.tokens, head_size = kv.page.head_size;
   const int pages = kChunkTokens / page_tokens;
   const int64_t chunk_page = int64_t{chunk} * pages;
-  // Those of `count` tokens that some query sees; what else lies there may never have been written.
-  const auto seen_of = [&](int start, int count) {
-    return Tokens{larger(tile.from, start), smaller(tile.to, start + count)};
-  };
 
-  // In a page of 8 half of a panel is what follows a row there, values behind the last one. Scores
-  // of that are written over by the next page's, or nobody sees them.
+  // Panels of tokens that some query sees; what else lies there may never have been written. In a
+  // page of 8 half of a panel is what follows a row there, values behind the last one. Scores of
+  // that are written over by the next page's, or nobody sees them.
   float scores[kRows][kChunkTokens + kPanel / 2] = {};
-  const auto keep_scores = [&](int start, const Vec(&acc)[kRows][kPanelVecs]) {
-    for (int r = 0; r < kRows; ++r)
-      for (int j = 0; j < kPanelVecs; ++j) store(&scores[r][start + j * kLanes], acc[r][j]);
+  const int panel_tokens = smaller(kPanel, page_tokens);
+  const auto seen_panels = [&](int tokens) {
+    return Tokens{tile.from / tokens, (tile.to + tokens - 1) / tokens};
   };
-  for (int page = 0; page < pages; ++page)
-    for (int slot = 0; slot < page_tokens; slot += kPanel) {
-      const int start = page * page_tokens + slot;
-      if (!seen_of(start, smaller(kPanel, page_tokens)).any()) continue;
-      Vec acc[kRows][kPanelVecs];
-      for (int r = 0; r < kRows; ++r)
-        for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = zero();
-      multiply_add<kRows>(acc, queries.q + first, head_page<Element>(kv, chunk_page + page) + slot,
-                          page_tokens, head_size);
-      keep_scores(start, acc);
+  const bool fetches = kv.next_chunk >= 0 && first == 0 && page_tokens >= kPanel;
+  const Tokens key_panels = seen_panels(panel_tokens);
+  in_groups<kMostPanels>(key_panels.from, key_panels.to, [&](auto group, int panel) {
+    constexpr int kPanels = decltype(group)::kCount;
+    const Element* keys[kPanels];
+    const char* ahead[kPanels];
+    for (int p = 0; p < kPanels; ++p) {
+      const int start = (panel + p) * panel_tokens, slot = start % page_tokens;
+      keys[p] = head_page<Element>(kv, chunk_page + start / page_tokens) + slot;
+      if (fetches)
+        ahead[p] = reinterpret_cast<const char*>(
+            head_page<Element>(kv, int64_t{kv.next_chunk} * pages + start / page_tokens) +
+            2 * slot * head_size);
     }
-  for (int start = 0; kv.added_keys != nullptr && start < kChunkTokens; start += kPanel) {
-    if (!seen_of(start, kPanel).any()) continue;
-    Vec acc[kRows][kPanelVecs];
+    Tile<kRows, kPanels> acc;
+    clear<kRows, kPanels>(acc);
+    multiply_add<kRows, kPanels>(acc, queries.q + first, keys, page_tokens, head_size,
+                                 fetches ? ahead : nullptr);
     for (int r = 0; r < kRows; ++r)
-      for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = load(&scores[r][start + j * kLanes]);
-    const auto* added = reinterpret_cast<const F32*>(kv.added_keys) + int64_t{start} * head_size;
-    multiply_add<kRows>(acc, queries.q_added + first, added, kPanel, head_size);
-    keep_scores(start, acc);
+      for (int p = 0; p < kPanels; ++p)
+        for (int j = 0; j < kPanelVecs; ++j)
+          store(&scores[r][(panel + p) * panel_tokens + j * kLanes], acc[r][p * kPanelVecs + j]);
+  });
+  if (kv.added_keys != nullptr) {
+    const Tokens added_panels = seen_panels(kPanel);
+    in_groups<kMostPanels>(added_panels.from, added_panels.to, [&](auto group, int panel) {
+      constexpr int kPanels = decltype(group)::kCount;
+      const F32* added[kPanels];
+      for (int p = 0; p < kPanels; ++p)
+        added[p] =
+            reinterpret_cast<const F32*>(kv.added_keys) + int64_t{panel + p} * kPanel * head_size;
+      Tile<kRows, kPanels> acc;
+      for (int r = 0; r < kRows; ++r)
+        for (int j = 0; j < kPanels * kPanelVecs; ++j)
+          acc[r][j] = load(&scores[r][panel * kPanel + j * kLanes]);
+      multiply_add<kRows, kPanels>(acc, queries.q_added + first, added, kPanel, head_size);
+      for (int r = 0; r < kRows; ++r)
+        for (int j = 0; j < kPanels * kPanelVecs; ++j)
+          store(&scores[r][panel * kPanel + j * kLanes], acc[r][j]);
+    });
   }
 
   for (int r = 0; r < kRows; ++r) {
@@ -135,25 +193,25 @@ void chunk_tile(const KvHead& kv, const AttentionQueries& queries, int first, in
   }
 
   const int padded = padded_head(head_size);
-  const int64_t keys = key_elements(kv.page);
-  for (int d = 0; d < padded; d += kPanel) {
-    Vec acc[kRows][kPanelVecs];
-    for (int r = 0; r < kRows; ++r)
-      for (int j = 0; j < kPanelVecs; ++j) acc[r][j] = zero();
-    for (int page = 0; page < pages; ++page) {
-      const Tokens tokens = seen_of(page * page_tokens, page_tokens);
-      if (!tokens.any()) continue;
+  in_groups<kMostPanels>(0, padded / kPanel, [&](auto group, int panel) {
+    constexpr int kPanels = decltype(group)::kCount;
+    Tile<kRows, kPanels> acc;
+    clear<kRows, kPanels>(acc);
+    for (int page = tile.from / page_tokens; page * page_tokens < tile.to; ++page) {
+      const int start = page * page_tokens;
+      const Tokens tokens{larger(tile.from, start), smaller(tile.to, start + page_tokens)};
       const float* weights[kRows];
       for (int r = 0; r < kRows; ++r) weights[r] = scores[r] + tokens.from;
-      multiply_add<kRows>(acc, weights,
-                          head_page<Element>(kv, chunk_page + page) + keys +
-                              (tokens.from - page * page_tokens) * padded + d,
-                          padded, tokens.to - tokens.from);
+      const Element* values[kPanels];
+      for (int p = 0; p < kPanels; ++p)
+        values[p] = head_page<Element>(kv, chunk_page + page) + key_elements(kv.page) +
+                    (tokens.from - start) * padded + (panel + p) * kPanel;
+      multiply_add<kRows, kPanels>(acc, weights, values, padded, tokens.to - tokens.from);
     }
     for (int r = 0; r < kRows; ++r)
-      for (int j = 0; j < kPanelVecs; ++j)
-        store(out.o + int64_t{first + r} * padded + d + j * kLanes, acc[r][j]);
-  }
+      for (int j = 0; j < kPanels * kPanelVecs; ++j)
+        store(out.o + int64_t{first + r} * padded + panel * kPanel + j * kLanes, acc[r][j]);
+  });
 }
 
 template <class Element>

@@ -15,6 +15,8 @@ using Split = PagedAttentionWorkspace::Split;
 // Queries of a unit: some register tiles, whose running sums stay in the first-level cache beside
 // the chunk's keys and values.
 constexpr int64_t kUnitQueries = 8 * kQueryTile;
+// Reading a chunk from memory takes about as long as so many queries of it.
+constexpr int64_t kReadingQueries = 3;
 // A decode step is cut by chunks only when a unit still gets this many, and only when there are
 // fewer heads than this many a thread to deal out.
 constexpr int64_t kLeastChunksOfUnit = 4;
@@ -93,13 +95,24 @@ class Call {
     return static_cast<int32_t>(i < unit.sink_chunks ? i : i + unit.gap);
   }
 
-  // A short chunk of a prompt is cut finer, for all threads to have a share of it, as long as units
-  // have a tile of queries.
-  int64_t rows_of_unit(const PagedRows& s, int64_t wanted_units) const {
+  // Rows of a unit: as few units as keep all threads busy, since each of them reads the keys again.
+  // Threads take whole units, so the time is that of whoever has one more than the others.
+  int64_t rows_of_unit(const PagedRows& s) const {
+    const int64_t threads = context_.pool->threads();
     const int64_t most = std::max<int64_t>(1, kUnitQueries / group_);
     const int64_t least = (kQueryTile + group_ - 1) / group_;
-    const int64_t even = (s.rows * a_.kv_heads + wanted_units - 1) / wanted_units;
-    return std::min(most, std::max(least, even));
+    const int64_t fewest = (s.rows + most - 1) / most;
+    int64_t best = most, best_time = std::numeric_limits<int64_t>::max();
+    for (int64_t blocks = fewest; blocks <= fewest + 2 * threads; ++blocks) {
+      const int64_t rows = (s.rows + blocks - 1) / blocks;
+      if (blocks > fewest && rows < least) break;
+      const int64_t turns = (a_.kv_heads * blocks + threads - 1) / threads;
+      const int64_t time = turns * (kReadingQueries + rows * group_);
+      if (time >= best_time) continue;
+      best = rows;
+      best_time = time;
+    }
+    return best;
   }
 
   void plan() {
@@ -110,7 +123,7 @@ class Call {
     int64_t partial_floats = 0;
     for (size_t i = 0; i < a_.sequences.size(); ++i) {
       const PagedRows& s = a_.sequences[i];
-      const int64_t block = rows_of_unit(s, wanted);
+      const int64_t block = rows_of_unit(s);
       // The last rows see most: they go first, so that no thread is left with a big one at the end.
       for (int64_t last = s.rows; last > 0; last -= std::min(block, last)) {
         const int64_t first = std::max<int64_t>(0, last - block);
@@ -328,10 +341,14 @@ class Call {
           a_.sink_q.data == nullptr ? m.q[i] : a_.sink_q.row<float>(row) + head * a_.head_size;
     }
     const KvHead kv{a_.base + head_bytes() * unit.kv_head, s.pages.data(), a_.page_stride, page_};
+    const auto pages = static_cast<int64_t>(s.pages.size());
     // Of the c-th chunk that the unit sees.
     const auto keys_of = [&](int64_t c) {
-      return quantized_ ? unpack(unit, kv, chunk_of(unit, c), m, queries, c < unit.sink_chunks)
-                        : kv;
+      if (quantized_) return unpack(unit, kv, chunk_of(unit, c), m, queries, c < unit.sink_chunks);
+      KvHead keys = kv;
+      if (c + 1 < unit.last_chunk && (chunk_of(unit, c + 1) + 1) * chunk_pages() <= pages)
+        keys.next_chunk = chunk_of(unit, c + 1);
+      return keys;
     };
     const auto tile_of = [&](int64_t c, int first, int count) {
       const bool sinks = c < unit.sink_chunks;

@@ -338,8 +338,9 @@ TEST(PagedAttention, ScalesOfKeysAreAsLargerKeysAndSmallerQueries) {
       EXPECT_EQ(got({150}), want);
       EXPECT_EQ(got({1}), want) << "token by token";
       // A query that sees one key gives it all its weight, whatever the key.
-      if (model.window != 1)
+      if (model.window != 1) {
         EXPECT_NE(run_alone(model, s, {150}, 2, 0, type, &bias), want) << "scales that do nothing";
+      }
     }
 }
 

@@ -86,10 +86,10 @@ def test_run_gives_the_same_ids(strata, smollm2, alone, threads):
     assert pieces == alone[0] and len(result["ids"]) == len(alone[1])
 
 
-def test_64_sequences_run_in_one_batch(smollm2):
-    """Equal greedy requests, all in flight at once, give equal texts."""
+def test_64_sequences_run_in_one_batch(crowded):
+    """Equal greedy requests, all in flight at once, give equal texts; each is long enough to be there still when the last one arrives."""
     with concurrent.futures.ThreadPoolExecutor(65) as pool:
-        body = {"model": MODEL, "prompt": "Once", "max_tokens": 12, "ignore_eos": True, "temperature": 0}
-        running = [pool.submit(answer, smollm2, COMPLETIONS, body) for _ in range(64)]
-        wait_until(lambda: metrics(smollm2)["strata_requests_running"] == 64, 60, "a batch of 64")
+        body = {"model": MODEL, "prompt": "Once", "max_tokens": 100, "ignore_eos": True, "temperature": 0}
+        running = [pool.submit(answer, crowded, COMPLETIONS, body) for _ in range(64)]
+        wait_until(lambda: metrics(crowded)["strata_requests_running"] == 64, 60, "a batch of 64")
         assert len({done.result()["choices"][0]["text"] for done in running}) == 1

@@ -38,6 +38,14 @@ class MixedLoad:
         self.server = server
         self.counts = collections.Counter()
 
+    def fill(self):
+        """All clients at once with the longest answers: as many rows in a step as there will ever be."""
+        randomness = random.Random(0)
+        with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool, httpx.Client(base_url=self.server.url, timeout=TIMEOUT_S) as http:
+            bodies = [{**completion(randomness), "max_tokens": 120, "temperature": 0.8} for _ in range(CLIENTS)]
+            for done in [pool.submit(http.post, COMPLETIONS, json=body) for body in bodies]:
+                self.counts[self._outcome(done.result())] += 1
+
     def run(self, seconds, seed):
         """CLIENTS clients for so long; what one of them cannot explain is raised here."""
         end = time.monotonic() + seconds
@@ -106,7 +114,9 @@ class MixedLoad:
 def check_mixed_load(server, warm_up_s, seconds, seed=1):
     """Runs the load and holds the server to it: every request is counted once and under its name, every page comes back, and
     memory is where it was after the warm-up. Returns the rise of every counter."""
-    MixedLoad(server).run(warm_up_s, seed)
+    warm_up = MixedLoad(server)
+    warm_up.fill()
+    warm_up.run(warm_up_s, seed)
     wait_until(lambda: is_idle(server), 60)
     before, resident = metrics(server), server.memory_bytes()
     load = MixedLoad(server)
