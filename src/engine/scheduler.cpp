@@ -14,7 +14,7 @@ namespace {
 
 // A chunk of a prompt beside running streams has at least this many rows, however long a step
 // takes: the prompt must come to an end too.
-constexpr int64_t kLeastChunk = 4;
+constexpr int64_t kLeastChunk = 2;
 // And this many as long as nothing is known about the time of steps.
 constexpr int64_t kFirstChunk = 32;
 

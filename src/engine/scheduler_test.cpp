@@ -133,7 +133,7 @@ TEST(Scheduler, ABlockedRequestIsNotOvertaken) {
 }
 
 TEST(Scheduler, AStepWithStreamsKeepsToTheTarget) {
-  // A machine of 1 ms a row: 100 ms are 100 rows.
+  // A machine of 1 ms a row: 100 ms are 100 rows, of which a margin is kept for late steps.
   Playground play({.max_running = 8, .batch_tokens = 512, .itl_target_seconds = 0.1}, 4000, false);
   play.submit(prompt_of(10), 2000);
   play.submit(prompt_of(20'000), 1);
@@ -151,7 +151,7 @@ TEST(Scheduler, AStepWithStreamsKeepsToTheTarget) {
     play.scheduler().finish_step(0.001 * static_cast<double>(rows));
     if (i > 10) most = std::max(most, rows);
   }
-  EXPECT_GE(most, 90);
+  EXPECT_GE(most, 75);
   EXPECT_LE(most, 101);
 }
 

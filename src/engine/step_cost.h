@@ -35,8 +35,8 @@ class StepCost {
  private:
   static constexpr size_t kSteps = 64;
   static constexpr size_t kLeastSteps = 4;
-  static constexpr double kBeyondSlowest = 1.1;  // and its tokens have to reach their clients
-  static constexpr double kMostSlow = 1.35;
+  static constexpr double kBeyondSlowest = 1.3;  // and its tokens have to reach their clients
+  static constexpr double kMostSlow = 1.6;
   struct Sample {
     StepWork work;
     double seconds = 0;

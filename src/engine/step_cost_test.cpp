@@ -47,9 +47,9 @@ TEST(StepCost, AChunkLeavesRoomForTheSlowestStep) {
     ASSERT_GT(rows, 4);
     chunk.add(rows, position);
     const double usual = m.base + m.row * chunk.rows + m.pair * chunk.pairs;
-    // A tenth more than the slowest step seen, and no more room than that.
-    EXPECT_LE(1.1 * 1.15 * usual, 0.1 * 1.03) << position;
-    EXPECT_GE(1.1 * 1.15 * usual, 0.1 * 0.9) << position;
+    // Somewhat more than the slowest step seen, and no more room than that.
+    EXPECT_LE(1.3 * 1.15 * usual, 0.1 * 1.03) << position;
+    EXPECT_GE(1.3 * 1.15 * usual, 0.1 * 0.9) << position;
   }
 }
 
