@@ -397,18 +397,19 @@ def wait_for_tile(page, name, test):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_engine_is_watched(smollm2, open_page, scheme):
     page = open_page(smollm2, color_scheme=scheme)
+    set_settings(page, Temperature="0")
     send(page, LONG_TASK)
     wait_for_text(page)
     page.get_by_role("button", name="Engine").click()
     engine = page.get_by_role("region", name="Engine")
     wait_for_tile(page, "Running", "=== '1'")
+    used, total = (int(part.replace(",", "")) for part in tile(page, "Pages in use").split("/"))
+    assert 0 < used < total and tile(page, "Fragmentation").endswith("%")
     timeline = engine.locator("canvas").first
     steps = int(timeline.get_attribute("aria-label").split()[0])
     assert steps > 0 and tile(page, "Waiting") == "0"
     page.wait_for_function("n => parseInt(document.querySelector('#engine canvas').getAttribute('aria-label')) > n", arg=steps)
     wait_for_tile(page, "Tokens/s", "> '0'")
-    used, total = (int(part.replace(",", "")) for part in tile(page, "Pages in use").split("/"))
-    assert 0 < used < total and tile(page, "Fragmentation").endswith("%")
     wait_for_tile(page, "Cores busy", "!== '–'")
     for canvas in engine.locator("canvas").all():
         assert canvas.get_attribute("aria-label") and canvas.evaluate(DRAWN)
