@@ -152,7 +152,7 @@ TEST(Scheduler, AStepWithStreamsKeepsToTheTarget) {
     if (i > 10) most = std::max(most, rows);
   }
   EXPECT_GE(most, 75);
-  EXPECT_LE(most, 101);
+  EXPECT_LE(most, 78);
 }
 
 // What was planned in each step until all is done: rows by request, and rows of padding (as of
