@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -29,7 +30,7 @@ struct ChatFlags {
 constexpr const char* kHelp =
     "/system TEXT  sets the system prompt     /reset  starts over     /retry  another answer\n"
     "/undo  takes the last turn back          /help                   /quit or Ctrl-D\n"
-    "Ctrl-C stops an answer. A line that ends in \\ goes on in the next one.\n";
+    "Ctrl-C stops an answer, twice leaves. A line that ends in \\ goes on in the next one.\n";
 
 // A conversation and the engine that continues it.
 class Conversation {
@@ -86,19 +87,39 @@ class Conversation {
   OrderedJson turns_ = OrderedJson::array();
 };
 
+// Waits for a whole line at the terminal; false when Ctrl-C came first.
+bool line_before_interrupt() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  while (!interrupted())
+    if (poll(&input, 1, kInterruptPollMilliseconds) > 0) return true;
+  return false;
+}
+
 // A line, joined with the next ones while it ends in a backslash; false at the end of input.
+// At a terminal a Ctrl-C was often meant for the answer that has just ended: the first drops what
+// was typed, two in a row leave.
 bool read_question(bool terminal, std::string& question) {
   question.clear();
   std::string line;
-  for (const char* prompt = "> ";; prompt = ". ") {
+  const char* prompt = "> ";
+  for (bool warned = false;;) {
     if (terminal) {
       fmt::print("{}", prompt);
       std::fflush(stdout);
+    }
+    if (terminal && !line_before_interrupt()) {
+      if (warned || !clear_interrupt()) return false;
+      fmt::print("\nCtrl-C again or Ctrl-D to leave\n");
+      question.clear();
+      prompt = "> ";
+      warned = true;
+      continue;
     }
     if (!std::getline(std::cin, line)) return !question.empty();
     const bool more = line.ends_with('\\');
     question += more ? line.substr(0, line.size() - 1) + "\n" : line;
     if (!more) break;
+    prompt = ". ";
   }
   question = replace_invalid_utf8(question);
   return true;
@@ -150,8 +171,7 @@ int chat_command(const ChatFlags& flags) {
       fmt::print(stderr, "{}\n", e.what());
     }
     if (!interrupted()) continue;
-    if (!terminal) return kInterrupted;
-    clear_interrupt();
+    if (!terminal || !clear_interrupt()) return kInterrupted;
   }
   return interrupted() ? kInterrupted : kDone;
 }

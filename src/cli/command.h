@@ -52,8 +52,11 @@ void add_doctor(CLI::App& app, Run& run);
 
 // True once SIGINT or SIGTERM came; a second one ends the process at once. Set up by main.
 bool interrupted();
-// Forgets a signal that has done its work (it stopped one answer of a chat).
-void clear_interrupt();
+// How often one that waits for something else looks whether it is interrupted.
+constexpr int kInterruptPollMilliseconds = 50;
+// Forgets a SIGINT that has done its work (it stopped one answer of a chat); a SIGTERM stays, and
+// the answer is false.
+bool clear_interrupt();
 // Throws Error{cancelled} once interrupted.
 void stop_if_interrupted();
 

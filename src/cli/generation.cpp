@@ -58,8 +58,6 @@ class WaitingSink final : public ResultSink {
   bool done_ = false;
 };
 
-constexpr int kInterruptPollMilliseconds = 50;
-
 }  // namespace
 
 void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {

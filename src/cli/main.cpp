@@ -16,9 +16,11 @@ namespace strata::cli {
 namespace {
 
 volatile sig_atomic_t g_interrupts = 0;
+volatile sig_atomic_t g_told_to_end = 0;
 
-void on_interrupt(int /*signal*/) {
+void on_interrupt(int number) {
   g_interrupts = g_interrupts + 1;
+  if (number == SIGTERM) g_told_to_end = 1;
   if (g_interrupts > 1) _exit(kInterrupted);
 }
 
@@ -133,7 +135,11 @@ CLI::Validator zero_or_more() {
 
 bool interrupted() { return g_interrupts > 0; }
 
-void clear_interrupt() { g_interrupts = 0; }
+bool clear_interrupt() {
+  if (g_told_to_end != 0) return false;
+  g_interrupts = 0;
+  return true;
+}
 
 void stop_if_interrupted() {
   if (interrupted()) fail(ErrorCode::cancelled, "interrupted");

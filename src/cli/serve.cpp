@@ -207,7 +207,8 @@ int serve_command(const ServeFlags& flags) {
   const bool ipv6 = flags.host.find(':') != std::string::npos;
   fmt::print(stderr, "listening on {}://{}{}{}:{}\n", flags.tls_cert.empty() ? "http" : "https",
              ipv6 ? "[" : "", flags.host, ipv6 ? "]" : "", server.port());
-  while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  while (!interrupted())
+    std::this_thread::sleep_for(std::chrono::milliseconds(kInterruptPollMilliseconds));
   log_info("shutting down: running requests have {} s to finish; a second signal ends at once",
            flags.drain_timeout);
   server.drain();

@@ -194,14 +194,37 @@ def test_chat_in_a_terminal(strata, chain_file):
 
 
 def test_interrupt_stops_an_answer_and_not_the_chat(strata):
-    terminal = Terminal([str(strata), "chat", str(require_model("smollm2-135m")), "--temperature", "1", "--max-tokens", "4000"])
+    terminal = Terminal([str(strata), "chat", str(require_model("smollm2-135m")), "--temperature", "0", "--max-tokens", "4000"])
     terminal.read_until("> ")
-    terminal.write("Write a very long story.\n")
-    time.sleep(2)
+    terminal.write("Count from one to a thousand.\n")
+    terminal.read_until("thousand.\r\n")       # the echo of the terminal
+    terminal.read_until(" ")                    # the answer has begun
     os.kill(terminal.pid, signal.SIGINT)
-    terminal.read_until("> ", 20)
+    assert len(terminal.read_until("> ", 20)) < 1000
     terminal.write("/quit\n")
     assert terminal.wait() == 0
+
+
+def test_interrupt_between_answers_warns_before_it_leaves(strata, chain_file):
+    terminal = Terminal([str(strata), "chat", str(chain_file), "--temperature", "0"])
+    terminal.read_until("> ")
+    terminal.write("typed \\\n")
+    terminal.read_until(". ")
+    os.kill(terminal.pid, signal.SIGINT)
+    assert "Ctrl-C again or Ctrl-D to leave" in terminal.read_until("> ")
+    terminal.write("hi\n")                      # the same answer as with nothing typed before
+    assert GREEDY in terminal.read_until("> ")
+    os.kill(terminal.pid, signal.SIGINT)
+    terminal.read_until("> ")
+    os.kill(terminal.pid, signal.SIGINT)
+    assert terminal.wait() == 130
+
+
+def test_terminate_ends_a_chat_that_waits(strata, chain_file):
+    terminal = Terminal([str(strata), "chat", str(chain_file)])
+    terminal.read_until("> ")
+    os.kill(terminal.pid, signal.SIGTERM)
+    assert terminal.wait() == 130
 
 
 def test_interrupted_run_keeps_what_it_had(strata):
