@@ -41,6 +41,9 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(errors_.size()); }
   bool spins() const { return spins_; }
+  // Calls that went to several threads so far, modulo 2^32; each ended with all of them waiting for
+  // the last.
+  uint32_t barriers() const { return generation_.load(std::memory_order_relaxed); }
 
   // Calls fn(index) once for every index in [0, threads()), 0 on the calling thread, the others
   // where there is time for them, and returns when all are done. What a call throws is thrown here,

@@ -207,6 +207,42 @@ TEST(ServeExec, ADecodeStepAllocatesNothing) {
   EXPECT_EQ(allocation_count() - before, 0);
 }
 
+// How often all threads wait for each other in one step of decoding after 300 tokens.
+uint32_t barriers_of_a_token(const RandomModelOptions& options, KvType type) {
+  const auto model = random_model(options);
+  ServeExec ex(*model, small(2, type));
+  FedSequence s{random_tokens(301, options.vocabulary, 1), {}, ex.create_cache(), 0};
+  pass(ex, *model, {&s}, {256});
+  pass(ex, *model, {&s}, {44});
+  const uint32_t before = ex.pool().barriers();
+  pass(ex, *model, {&s}, {1});
+  return ex.pool().barriers() - before;
+}
+
+// Of layers of a size that is worth more than one thread: those of SmolLM2 135M, and with the
+// norms of Gemma.
+TEST(ServeExec, ALayerOfADecodeStepHasAtMostFiveBarriers) {
+  RandomModelOptions llama;
+  llama.heads = 9;
+  llama.kv_heads = 3;
+  llama.head_size = 64;
+  llama.hidden = 576;
+  llama.mlp = 1536;
+  llama.linear_type = TensorType::q4_0;
+  RandomModelOptions gemma = llama;
+  gemma.qk_norm = gemma.post_norm = true;
+  gemma.activation = Activation::gelu_tanh;
+  for (RandomModelOptions options : {llama, gemma})
+    for (const KvType type : {KvType::f16, KvType::q8, KvType::q4}) {
+      options.layers = 1;
+      const uint32_t one = barriers_of_a_token(options, type);
+      options.layers = 4;
+      const uint32_t four = barriers_of_a_token(options, type);
+      EXPECT_LE(four, one + 3 * 5);
+      EXPECT_GE(four, one + 3 * 4) << "the threads share no work: this test shows nothing";
+    }
+}
+
 TEST(ServeExec, RefusesBatchesThatDoNotFit) {
   const auto model = random_model({});
   ServeExecOptions options = small(1);
