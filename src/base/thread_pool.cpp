@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/start_thread.h"
 
 namespace strata {
 namespace {
@@ -66,10 +67,18 @@ ThreadPool::ThreadPool(int threads)
       errors_(std::max(threads, 1)),
       claimed_(std::max(threads, 1)) {
   const BlockedSignals blocked;
-  for (int i = 1; i < this->threads(); ++i) workers_.emplace_back([this, i] { work(i); });
+  try {
+    for (int i = 1; i < this->threads(); ++i)
+      workers_.push_back(start_thread([this, i] { work(i); }));
+  } catch (...) {
+    end_workers();
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { end_workers(); }
+
+void ThreadPool::end_workers() {
   stop_.store(true, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
@@ -138,7 +147,7 @@ void ThreadPool::run(FunctionRef<void(int)> fn) {
 }
 
 void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> fn) {
-  STRATA_ASSERT(grain > 0);
+  STRATA_ASSERT(grain > 0 && working_for != this);
   if (n <= 0) return;
   if (n <= grain || threads() == 1) return fn(0, n);
   run([&](int index) {
@@ -149,7 +158,7 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t
 
 void ThreadPool::parallel_for_dynamic(int64_t n, int64_t grain,
                                       FunctionRef<void(int64_t, int64_t)> fn) {
-  STRATA_ASSERT(grain > 0);
+  STRATA_ASSERT(grain > 0 && working_for != this);
   if (n <= 0) return;
   if (n <= grain || threads() == 1) return fn(0, n);
   std::atomic<int64_t> next = 0;

@@ -32,9 +32,12 @@ IndexRange split_range(int64_t n, int64_t grain, int part, int parts);
 // and not the scheduler's delays.
 //
 // Calls from several threads take turns. Calling a pool from its own work is our fault (asserted).
+// A share may run on any thread: results depend on its index alone.
 class ThreadPool {
  public:
-  explicit ThreadPool(int threads);  // at least 1, the caller included
+  // `threads`: at least 1, the caller included. Throws Error{resource_exhausted} when the system
+  // starts no more.
+  explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -50,15 +53,16 @@ class ThreadPool {
   // the lowest index first; the others complete.
   void run(FunctionRef<void(int)> fn);
 
-  // Calls fn(begin, end) on the parts of [0, n) given by split_range: which thread computes what
-  // never changes. fn is not called for an empty part.
+  // Calls fn(begin, end) on the parts of [0, n) given by split_range. fn is not called for an empty
+  // part, and on the calling thread alone, without a turn, where there is one part.
   void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> fn);
 
   // Calls fn(begin, end) on pieces of `grain`, each taken by whichever thread is free: for work
-  // whose pieces differ in cost and whose result does not depend on who does it.
+  // whose pieces differ in cost. On the calling thread alone where there is one piece.
   void parallel_for_dynamic(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> fn);
 
  private:
+  void end_workers();
   void work(int index);
   bool claim(int index, uint32_t generation);
   void call(int index) noexcept;

@@ -1,11 +1,14 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <stdexcept>
 #include <string>
@@ -193,6 +196,27 @@ TEST(ThreadPool, AtLeastOneThread) {
   ThreadPool pool(0);
   EXPECT_EQ(pool.threads(), 1);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose memory has no limit
+// The address space ends before the stacks of so many threads; the process goes on.
+TEST(ThreadPoolDeathTest, SaysThatTheSystemStartsNoMoreThreads) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto in_little_memory = [] {
+    rlimit memory{uint64_t{1} << 29, uint64_t{1} << 29};
+    setrlimit(RLIMIT_AS, &memory);
+    try {
+      ThreadPool pool(1000);
+    } catch (const Error& e) {
+      std::fprintf(stderr, "%s", e.what());
+      ThreadPool small(2);
+      small.run([](int) {});
+      std::exit(e.code() == ErrorCode::resource_exhausted ? 3 : 4);
+    }
+    std::exit(5);
+  };
+  EXPECT_EXIT(in_little_memory(), testing::ExitedWithCode(3), "starts no more threads.*--threads");
+}
+#endif
 
 TEST(AlignedBuffer, StartsOnALineAndMoves) {
   for (size_t bytes : {size_t{1}, size_t{63}, size_t{65}, size_t{5} << 20}) {

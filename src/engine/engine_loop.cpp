@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/start_thread.h"
 #include "engine/memory_budget.h"
 
 namespace strata {
@@ -44,7 +45,7 @@ EngineLoop::EngineLoop(const Model& model, const Tokenizer& tokenizer,
                 : nullptr),
       scheduler_(options.scheduler, exec_->kv(), prefix_cache_.get(), swap_.get()) {
   publish_stats();
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread([this] { run(); });
 }
 
 EngineLoop::~EngineLoop() { end(); }

@@ -19,7 +19,7 @@ namespace strata {
 //   A chunk without visible keys takes no part; a query without any gives zeros, never NaN.
 //   Sinks that the window has left behind are chunks of their own, merged before the window's.
 //
-// So a query's result depends on nothing but itself and the keys and values as stored.
+// So a query's result depends on nothing but itself and the (finite) keys and values as stored.
 // Src: Milakov & Gimelshein 2018 (arXiv:1805.02867); Dao et al. 2022 (arXiv:2205.14135); sinks:
 // Xiao et al. 2023 (arXiv:2309.17453); soft cap: Gemma 2 (arXiv:2408.00118).
 
@@ -38,7 +38,7 @@ struct PageShape {
 // One KV head of one page of one layer, elements of the KV type:
 //   keys   [Dh][S]      token fastest: scores of neighbouring keys in neighbouring lanes; rounded
 //                       up to a multiple of 16 (pages of 8 tokens, odd Dh)
-//   values [S][Dh_16]   Dh rounded up to a multiple of 16, the rest zero
+//   values [S][Dh_16]   Dh rounded up to a multiple of 16, the rest never shown
 // Both together are head_page_elements(); heads of a page follow each other.
 //
 // q8: x = s c with c of -127..127; q4: x = s c + b with c of 0..15; s and b an f16 each for every
@@ -70,8 +70,8 @@ struct KvHead {
   int64_t page_stride = 0;
   PageShape page = {};
   int64_t first_page = 0;
-  // The chunk that will be read after this one, whole and of the same pages: it is fetched
-  // meanwhile. -1: none.
+  // The chunk that will be read after this one, whole and of the same pages: those of it that are
+  // there (entries >= 0) are fetched meanwhile. -1: none.
   int32_t next_chunk = -1;
   // What is added to the stored keys of each chunk: [kChunkPanels][Dh][16] f32, multiplied with the
   // queries' own q_added; or null.
@@ -105,7 +105,7 @@ struct AttentionKernels {
   // Err (bounds in attention_test.cpp): like softmax's, sums of at most max(Dh, 64) products.
   void (*chunk)(const KvHead& kv, const AttentionQueries& queries, int32_t chunk,
                 const AttentionSums& out) noexcept;
-  // Writes token rows k, v [Dh] of one KV head to slot `slot` (0..S - 1) of a head page.
+  // Writes token rows k, v [Dh] of one KV head to slot `slot` (0..S - 1); f16 ends at +-65,504.
   void (*store)(const float* k, const float* v, const PageShape& page, int slot,
                 void* head_page) noexcept;
   // into = merge(into, part) for each query; start with m = -inf, l = 0, o = 0.

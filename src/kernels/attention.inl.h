@@ -1,6 +1,8 @@
 #pragma once
 
 // Bodies of attention.h, once for all levels; included by isa_<level>_attention.cpp after its Vec.
+#include <type_traits>
+
 #include "kernels/attention.h"
 #include "kernels/math.inl.h"
 
@@ -71,6 +73,8 @@ inline const Element* head_page(const KvHead& kv, int64_t page) {
   return reinterpret_cast<const Element*>(static_cast<const char*>(kv.base) +
                                           kv.pages[page - kv.first_page] * kv.page_stride);
 }
+
+inline bool is_there(const KvHead& kv, int64_t page) { return kv.pages[page - kv.first_page] >= 0; }
 
 inline int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -150,10 +154,10 @@ void chunk_tile(const KvHead& kv, const AttentionQueries& queries, int first, in
     for (int p = 0; p < kPanels; ++p) {
       const int start = (panel + p) * panel_tokens, slot = start % page_tokens;
       keys[p] = head_page<Element>(kv, chunk_page + start / page_tokens) + slot;
-      if (fetches)
-        ahead[p] = reinterpret_cast<const char*>(
-            head_page<Element>(kv, int64_t{kv.next_chunk} * pages + start / page_tokens) +
-            2 * slot * head_size);
+      if (!fetches) continue;
+      const int64_t next = int64_t{kv.next_chunk} * pages + start / page_tokens;
+      ahead[p] = reinterpret_cast<const char*>(
+          is_there(kv, next) ? head_page<Element>(kv, next) + 2 * slot * head_size : keys[p]);
     }
     Tile<kRows, kPanels> acc;
     clear<kRows, kPanels>(acc);
@@ -244,6 +248,19 @@ void chunk(const KvHead& kv, const AttentionQueries& queries, int32_t index,
   }
 }
 
+// Rounded, but to a number: what is beyond those of f16 becomes the largest of them, since an
+// infinity times a weight of 0 would reach queries that do not see the token.
+template <class Element>
+void store_element(float x, Element& out) {
+  constexpr float kLargest = 65504;
+  constexpr float kInfinity = __builtin_inff();
+  if constexpr (std::is_same_v<Element, F16>) {
+    if (x > kLargest && x < kInfinity) x = kLargest;
+    if (x < -kLargest && x > -kInfinity) x = -kLargest;
+  }
+  from_float(x, out);
+}
+
 template <class Element>
 void store_token(const float* k, const float* v, const PageShape& page, int slot,
                  void* head_page) noexcept {
@@ -251,10 +268,10 @@ void store_token(const float* k, const float* v, const PageShape& page, int slot
   auto* keys = static_cast<Element*>(head_page);
   Element* values = keys + key_elements(page) + int64_t{slot} * padded;
   for (int d = 0; d < page.head_size; ++d) {
-    from_float(k[d], keys[d * page.tokens + slot]);
-    from_float(v[d], values[d]);
+    store_element(k[d], keys[d * page.tokens + slot]);
+    store_element(v[d], values[d]);
   }
-  for (int d = page.head_size; d < padded; ++d) from_float(0.0f, values[d]);
+  for (int d = page.head_size; d < padded; ++d) store_element(0.0f, values[d]);
 }
 
 void merge(const AttentionSums& into, const AttentionSums& part, int count,

@@ -35,6 +35,8 @@ std::vector<float> values(int64_t n, uint32_t seed, float range) {
 }
 
 float as_stored(float x, KvType type) {
+  // Numbers beyond those of f16 become the largest.
+  if (type == KvType::f16 && std::isfinite(x)) x = std::clamp(x, -65504.0f, 65504.0f);
   if (type == KvType::f16) return decode_f16(encode_f16(x));
   if (type == KvType::bf16) return decode_bf16(encode_bf16(x));
   return x;
@@ -255,6 +257,25 @@ TEST_P(Attention, BitsDoNotDependOnTilesOrPages) {
   for (const int tile : {1, 2, 3, 4, 5, 6, 7, 12})
     EXPECT_EQ(attend(kernels(), cache, queries, 0.125f, tile), whole) << tile;
   EXPECT_EQ(attend(kernels(), straight, queries, 0.125f, 6), whole);
+}
+
+// Numbers too large for a type harm nobody who does not see them, in the same call or alone.
+TEST_P(Attention, LargeNumbersReachOnlyThoseWhoSeeThem) {
+  const int size = 16;
+  const Cache cache(kernels(), type(), size, 20);
+  const KvHead head = cache.head();
+  const std::vector<float> large(size, -1e30f);
+  auto* page = static_cast<char*>(const_cast<void*>(head.base)) + head.pages[0] * head.page_stride;
+  kernels().store(large.data(), large.data(), head.page, 9, page);
+  std::vector<Query> queries;
+  for (int32_t i = 7; i < 13; ++i) queries.push_back({values(size, 20, 4), 0, i});
+  for (int32_t i = 9; i < 13; ++i) queries.push_back({values(size, 20, 4), i + 1, 20});
+  const auto alone = attend(kernels(), cache, queries, 0.125f, 1);
+  EXPECT_EQ(attend(kernels(), cache, queries, 0.125f, 6), alone);
+  for (size_t i = 0; i < queries.size(); ++i) {
+    const bool sees = queries[i].begin <= 9 && 9 < queries[i].end;
+    for (const float y : alone[i]) EXPECT_TRUE(sees || std::fabs(y) < 2) << i << ": " << y;
+  }
 }
 
 // Head sizes that fill a page of 8 to a multiple of 16 elements and not; queries that begin and end

@@ -32,7 +32,7 @@ inline void exp_of_negative(FourDoubles& x) {
                                 1,
                                 1};
   const FourDoubles least = FourDoubles{} + kLeast;
-  const FourDoubles bounded = x > least ? x : least;
+  const FourDoubles bounded = x < least ? least : x;  // NaN stays
   const FourDoubles rounded = bounded * 1.4426950408889634 + kRound;
   const FourDoubles k = rounded - kRound;
   const FourDoubles r = (bounded - k * kLn2High) - k * kLn2Low;

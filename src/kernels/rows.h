@@ -44,7 +44,7 @@ struct RowKernels {
   // Err: (20 + max |x - shift|) eps of the sum.
   double (*sum_exp)(const float* x, float shift, int64_t n) noexcept;
   // Sum of e^((x[i] - shift) factor) in f64, for shift >= all x and factor > 0: what a draw by
-  // inverse CDF needs. Err: 2^-47 of the sum.
+  // inverse CDF needs; NaN if an x is NaN. Err: 2^-47 of the sum.
   double (*sum_exp_f64)(const float* x, float shift, double factor, int64_t n) noexcept;
   // y = e^(x - max x) / sum; n == 0: nothing.  Err: (32 + 2 max|x - max|) eps |ref| + 1e-37.
   void (*softmax)(const float* x, int64_t n, float* y) noexcept;

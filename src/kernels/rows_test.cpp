@@ -220,6 +220,11 @@ TEST_P(Rows, SumExpF64ToTheLastBits) {
     EXPECT_NEAR(kernels().sum_exp_f64(x.data(), 20, 0.5, n), ref, 0x1p-47 * ref) << n;
   }
   EXPECT_EQ(kernels().sum_exp_f64(nullptr, 0, 1, 0), 0);
+  for (size_t at = 0; at < 37; ++at) {
+    std::vector<float> broken = values(37, 15, 20);
+    broken[at] = NAN;
+    EXPECT_TRUE(std::isnan(kernels().sum_exp_f64(broken.data(), 20, 0.5, 37))) << at;
+  }
 }
 
 // Operands that end or begin at a page that may not be touched.

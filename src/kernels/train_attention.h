@@ -17,10 +17,10 @@ namespace strata {
 //   Backward: p_it = 2^(s_it - max_i) / sum_i,  delta_i = d_y_i . y_i,
 //     ds_it = p_it (d_y_i . v_t - delta_i)
 //     d_v_t = sum_i p_it d_y_i    d_k_t = ln 2 sum_i ds_it q'_i    d_q_i = scale sum_t ds_it k_t
-//   With dropout (KeptWeights) p_it takes part in y and d_v times m_it, 0 or 1 / (1 - probability),
-//     and ds_it = p_it (m_it d_y_i . v_t - delta_i); sum and max are those of all weights.
 //     summed within blocks of kBackwardTokens queries or keys (aligned to the sequence's start) in
 //     order, and over the blocks in order; the query heads of a group one after the other.
+//   With dropout (KeptWeights) p_it takes part in y and d_v times m_it, 0 or 1 / (1 - probability),
+//     and ds_it = p_it (m_it d_y_i . v_t - delta_i); sum and max are those of all weights.
 //
 // So a result depends on its sequence alone, not on threads or on other sequences. What a query
 // does not see enters its sums as weight zero, so an infinite or NaN value within the block of a

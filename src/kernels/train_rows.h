@@ -4,10 +4,10 @@
 
 namespace strata {
 
-// Small operations of training on rows of f32: n consecutive floats at any alignment. The same
-// promises as rows.h, whose forward functions these belong to: a fixed sequence of roundings per
-// row. eps = 2^-24; the twins in f64 are in ref/train_rows.h. NaN in an operand reaches the results
-// it takes part in.
+// Small operations of training on rows of f32, with the promises of rows.h, whose forward functions
+// these belong to: a fixed sequence of roundings per row; NaN in an operand reaches the results it
+// takes part in. eps = 2^-24; the twins in f64 are in ref/train_rows.h.
+
 // Philox blocks in a row (base/philox.h): block i has the counter {first + i modulo 2^32, rest}.
 struct PhiloxBlocks {
   uint32_t key[2];

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/thread_pool.h"
+#include "ops/context.h"
 #include "tensor/tensor.h"
 
 namespace strata {
@@ -26,5 +28,13 @@ inline void check_like(const char* op, const char* operand, const Tensor& t, con
 
 // Rows worth handing to another thread: some microseconds of work.
 inline int64_t rows_per_piece(int64_t columns) { return 8192 / (columns + 1) + 1; }
+
+// fn(row) for every row, on several threads where a row costs as much as a sum of `columns`.
+template <typename RowFn>
+void each_row(int64_t rows, int64_t columns, const OpContext& context, RowFn fn) {
+  context.pool->parallel_for(rows, rows_per_piece(columns), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) fn(r);
+  });
+}
 
 }  // namespace strata

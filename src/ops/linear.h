@@ -28,13 +28,14 @@ struct LinearPart {
 
 // Several products of the same rows (q, k and v; gate and up) in one go: one barrier for all.
 //
-// A row of y depends on its row of x alone, bit for bit: neither N, the other parts, the threads
-// nor the ISA level change it (the order of sums: kernels/matmul.h). Each weight is read once per
-// panel of tokens; a panel's activations stay in the second-level cache.
+// A row of y depends on its row of x alone, bit for bit: neither N, the other parts nor the threads
+// change it, nor the ISA level, but for weights in bf16 (the order of sums: kernels/matmul.h). Each
+// weight is read once per panel of tokens; a panel's activations stay in the second-level cache.
 // Err: |y - y_ref| <= (in / 16 + 16) * 2^-24 * sum |x| * (|w| + 2 |offset of w|) for quantised
 // weights, y_ref the f64 product of the decoded weights and the int8 activations;
-// (in + 2) * 2^-24 * sum |x| |w| for float weights.
-// Throws Error{invalid_argument} naming the operand when shapes do not match.
+// (in + 2) * 2^-24 * sum |x| |w| for float weights, and 2^-8 * sum |x| |w| more for those in bf16
+// at avx512_bf16, where x is rounded to bf16. Throws Error{invalid_argument} naming the operand
+// when shapes do not match.
 void linear(std::span<const LinearPart> parts, const LinearInput& input, const OpContext& context);
 void linear(const LinearPart& part, const LinearInput& input, const OpContext& context);
 

@@ -10,13 +10,6 @@ namespace {
 // Rows whose weight gradients one thread adds up before they meet the others'.
 constexpr int64_t kBlockRows = 64;
 
-template <typename RowFn>
-void each_row(const Tensor& x, const OpContext& context, RowFn fn) {
-  context.pool->parallel_for(x.rows, rows_per_piece(x.columns), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) fn(r);
-  });
-}
-
 // fn(row, d_x of the row, d_weight, d_bias) for every row, with the sums of each block of rows
 // apart; then the blocks' sums onto the caller's, in order.
 template <typename RowFn>
@@ -51,7 +44,7 @@ void rms_norm_forward(const Tensor& x, const NormWeights& w, const Tensor& y,
                       const OpContext& context) {
   check_like("rms_norm_forward", "y", y, x);
   const auto kernel = context.kernels->rows->rms_norm;
-  each_row(x, context, [&](int64_t r) {
+  each_row(x.rows, x.columns, context, [&](int64_t r) {
     kernel(x.row<float>(r), w.weight, w.epsilon, x.columns, y.row<float>(r));
   });
 }
@@ -60,7 +53,7 @@ void layer_norm_forward(const Tensor& x, const NormWeights& w, const Tensor& y,
                         const OpContext& context) {
   check_like("layer_norm_forward", "y", y, x);
   const auto kernel = context.kernels->rows->layer_norm;
-  each_row(x, context, [&](int64_t r) {
+  each_row(x.rows, x.columns, context, [&](int64_t r) {
     kernel(x.row<float>(r), w.weight, w.bias, w.epsilon, x.columns, y.row<float>(r));
   });
 }

@@ -382,13 +382,14 @@ class Call {
     const int tile = (queries + tiles - 1) / tiles;  // all about the same size
     for (int64_t c = unit.first_chunk; c < unit.last_chunk; ++c) {
       const int32_t chunk = chunk_of(unit, c);
-      const KvHead keys = keys_of(c);
+      KvHead keys = keys_of(c);
       for (int first = 0; first < queries; first += tile) {
         const int count = std::min(tile, queries - first);
         const AttentionSums into{running.sums.m + first, running.sums.l + first,
                                  running.sums.o + first * padded_};
         chunk_(keys, tile_of(c, first, count), chunk, part.sums);
         kernels_.merge(into, part.sums, count, a_.head_size);
+        keys.next_chunk = -1;  // fetched once
       }
     }
     finish(running.sums, queries, m.y);
@@ -447,7 +448,8 @@ void paged_attention(const PagedAttention& a, const Tensor& q, const Tensor& k, 
     fail(ErrorCode::unsupported, "paged_attention: sinks that move, in {}", kv_type_name(a.type));
   for (const PagedRows& s : a.sequences) {
     const int64_t end = s.first_position + s.rows;
-    STRATA_ASSERT(s.first_row >= 0 && s.first_row + s.rows <= q.rows && s.first_position >= 0);
+    STRATA_ASSERT(s.rows > 0 && s.first_row >= 0 && s.first_row + s.rows <= q.rows &&
+                  s.first_position >= 0);
     if (end > static_cast<int64_t>(s.pages.size()) * a.page_tokens || end > (int64_t{1} << 31) - 64)
       fail(ErrorCode::invalid_argument,
            "paged_attention: positions up to {}, the page table holds {}", end,

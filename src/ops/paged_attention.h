@@ -84,9 +84,7 @@ class PagedAttentionWorkspace {
 // [N, H * Dh], defined chunk by chunk in kernels/attention.h: a row's result depends on its q and
 // on its sequence's stored keys and values alone, bit for bit; neither on other rows, nor on how a
 // prompt was cut into calls, nor on pages, threads or the split of the work. Sinks that lie apart
-// from the window are merged first, as chunks of their own.
-//
-// Sinks are chunks of their own, before those of the window and by sink_q.
+// from the window are chunks of their own, merged first and multiplied with sink_q.
 //
 // q8 and q4: keys (without their bias, times their scales) and values are rotated over the head
 // before they are quantised, so that an outlier of one element is spread over all; queries

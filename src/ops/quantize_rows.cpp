@@ -1,24 +1,9 @@
 #include "ops/quantize_rows.h"
 
 #include "base/error.h"
+#include "ops/check.h"
 
 namespace strata {
-namespace {
-
-// Rows worth handing to another thread: some microseconds of work.
-constexpr int64_t kElementsPerPiece = 16384;
-
-template <typename Fn>
-void for_rows(const Tensor& x, const OpContext& context, Fn fn) {
-  const int64_t grain =
-      x.columns >= kElementsPerPiece ? 1 : kElementsPerPiece / (x.columns + 1) + 1;
-  context.pool->parallel_for(x.rows, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) fn(r);
-  });
-}
-
-}  // namespace
-
 QuantizedRows allocate_quantized_rows(int64_t rows, int64_t columns, Arena& arena) {
   if (columns % ActivationBlock::kElements != 0)
     fail(ErrorCode::invalid_argument,
@@ -33,7 +18,7 @@ QuantizedRows quantize_rows(const Tensor& x, Arena& arena, const OpContext& cont
   STRATA_ASSERT(x.dtype == DType::f32);
   const QuantizedRows out = allocate_quantized_rows(x.rows, x.columns, arena);
   const QuantizeRowFunction quantize = context.kernels->matmul->quantize_row;
-  for_rows(x, context,
+  each_row(x.rows, x.columns / 2, context,
            [&](int64_t r) { quantize(x.row<float>(r), x.columns, out.blocks + r * out.stride); });
   return out;
 }
@@ -42,7 +27,7 @@ QuantizedRows quantize_residual(const Tensor& x, const QuantizedRows& rows, Aren
                                 const OpContext& context) {
   STRATA_ASSERT(x.dtype == DType::f32 && rows.rows == x.rows && rows.columns == x.columns);
   const Tensor lost = arena.tensor(DType::f32, x.rows, x.columns);
-  for_rows(x, context, [&](int64_t r) {
+  each_row(x.rows, x.columns / 2, context, [&](int64_t r) {
     const ActivationBlock* block = rows.blocks + r * rows.stride;
     for (int64_t c = 0; c < x.columns; c += ActivationBlock::kElements, ++block)
       for (int i = 0; i < ActivationBlock::kElements; ++i)

@@ -104,8 +104,9 @@ class WeightMask {
         head_(static_cast<uint32_t>(head) << 20),
         limit_(limit(mask.probability)) {}
 
+  // Of 65,536; one at least is kept, so that the scale is finite.
   static uint32_t limit(float probability) {
-    return static_cast<uint32_t>(std::lround(double{probability} * 65536));
+    return static_cast<uint32_t>(std::min(std::lround(double{probability} * 65536), 65535L));
   }
   static float scale(float probability) {
     return 65536.0f / static_cast<float>(65536 - limit(probability));

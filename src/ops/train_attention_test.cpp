@@ -264,6 +264,16 @@ TEST_P(TrainAttention, LargeScoresNeitherOverflowNorVanish) {
     for (const float x : result) EXPECT_TRUE(std::isfinite(x));
 }
 
+// A probability that rounds to 1 drops next to everything, and the rest is finite.
+TEST_P(TrainAttention, DropoutOfAlmostEverythingIsFinite) {
+  constexpr int T = 70;
+  ThreadPool pool(1);
+  Case c({2, 1, 32, 0.1f, {0.999999f, 77, 5, 9}}, {{0, T, 0, T}}, AttentionMask::causal, 0);
+  c.run(context(pool));
+  for (const auto& result : c.results())
+    for (const float x : result) EXPECT_TRUE(std::isfinite(x));
+}
+
 // Equal scores and one value per key show which weights are kept; with that mask the formulas in
 // f64 give the results and gradients of other operands.
 TEST_P(TrainAttention, DropoutKeepsWeightsByItsMask) {

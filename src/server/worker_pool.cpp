@@ -3,11 +3,13 @@
 #include <exception>
 
 #include "base/log.h"
+#include "base/start_thread.h"
 
 namespace strata::server {
 
-WorkerPool::WorkerPool(int threads, size_t most_waiting) : most_waiting_(most_waiting) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+// The other constructor has made it an object, so that a throw here runs the destructor.
+WorkerPool::WorkerPool(int threads, size_t most_waiting) : WorkerPool(most_waiting) {
+  for (int i = 0; i < threads; ++i) threads_.push_back(start_thread([this] { run(); }));
 }
 
 WorkerPool::~WorkerPool() {

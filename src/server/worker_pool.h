@@ -12,6 +12,7 @@ namespace strata::server {
 // Threads for work that must not hold up the io thread: parsing bodies, rendering, tokenizing.
 class WorkerPool {
  public:
+  // Throws Error{resource_exhausted} when the system starts no more threads.
   WorkerPool(int threads, size_t most_waiting);
   ~WorkerPool();  // drops what waits, joins
   WorkerPool(const WorkerPool&) = delete;
@@ -19,6 +20,7 @@ class WorkerPool {
   [[nodiscard]] bool post(std::function<void()> job);  // false: too much waits already
 
  private:
+  explicit WorkerPool(size_t most_waiting) : most_waiting_(most_waiting) {}  // no threads yet
   void run();
 
   const size_t most_waiting_;
