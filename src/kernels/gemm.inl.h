@@ -28,19 +28,7 @@ template <class Element>
 void pack_b_transposed(const void* source, int64_t ld, int64_t depth, int64_t columns, float* out,
                        int64_t out_panel) noexcept {
   for_panels(columns, out, out_panel, [&](int64_t n, int64_t width, float* panel) {
-    for (int64_t j = 0; j < kTileColumns; j += kLanes) {
-      const Element* from = static_cast<const Element*>(source) + (n + j) * ld;
-      const int64_t whole = width >= j + kLanes ? depth / kLanes * kLanes : 0;
-      for (int64_t k = 0; k < whole; k += kLanes) {
-        Vec square[kLanes];
-        for (int i = 0; i < kLanes; ++i) square[i] = load_as_float(from + i * ld + k);
-        transpose(square);
-        for (int i = 0; i < kLanes; ++i) store(panel + (k + i) * kTileColumns + j, square[i]);
-      }
-      for (int64_t k = whole; k < depth; ++k)
-        for (int i = 0; i < kLanes; ++i)
-          panel[k * kTileColumns + j + i] = j + i < width ? to_float(from[i * ld + k]) : 0.0f;
-    }
+    pack_transposed(static_cast<const Element*>(source) + n * ld, ld, depth, width, panel);
   });
 }
 

@@ -63,5 +63,24 @@ inline void for_rows(int rows, const Body& body) {
 inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+// panel[k kTileColumns + j] = from[j ld + k] as a float, k < depth: columns that lie one after the
+// other, `width` of them, and zeros in the others' place.
+template <class Element>
+inline void pack_transposed(const Element* from, int64_t ld, int64_t depth, int64_t width,
+                            float* panel) {
+  for (int64_t j = 0; j < kTileColumns; j += kLanes, from += kLanes * ld) {
+    const int64_t whole = width >= j + kLanes ? depth / kLanes * kLanes : 0;
+    for (int64_t k = 0; k < whole; k += kLanes) {
+      Vec square[kLanes];
+      for (int i = 0; i < kLanes; ++i) square[i] = load_as_float(from + i * ld + k);
+      transpose(square);
+      for (int i = 0; i < kLanes; ++i) store(panel + (k + i) * kTileColumns + j, square[i]);
+    }
+    for (int64_t k = whole; k < depth; ++k)
+      for (int i = 0; i < kLanes; ++i)
+        panel[k * kTileColumns + j + i] = j + i < width ? to_float(from[i * ld + k]) : 0.0f;
+  }
+}
+
 }  // namespace
 }  // namespace strata

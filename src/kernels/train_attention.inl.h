@@ -22,23 +22,9 @@ constexpr float kNothing = -1e30f;
 
 void pack_keys(const float* k, int64_t stride, int64_t first, int64_t tokens, int head_size,
                float* out) noexcept {
-  for (int64_t t = first; t < first + tokens; t += kTileColumns) {
-    float* panel = out + t * head_size;
-    const int64_t width = smaller(kTileColumns, first + tokens - t);
-    for (int64_t j = 0; j < kTileColumns; j += kLanes) {
-      const float* from = k + (t + j) * stride;
-      const int64_t whole = width >= j + kLanes ? head_size / kLanes * kLanes : 0;
-      for (int64_t d = 0; d < whole; d += kLanes) {
-        Vec square[kLanes];
-        for (int i = 0; i < kLanes; ++i) square[i] = load(from + i * stride + d);
-        transpose(square);
-        for (int i = 0; i < kLanes; ++i) store(panel + (d + i) * kTileColumns + j, square[i]);
-      }
-      for (int64_t d = whole; d < head_size; ++d)
-        for (int i = 0; i < kLanes; ++i)
-          panel[d * kTileColumns + j + i] = j + i < width ? from[i * stride + d] : 0.0f;
-    }
-  }
+  for (int64_t t = first; t < first + tokens; t += kTileColumns)
+    pack_transposed(reinterpret_cast<const F32*>(k) + t * stride, stride, head_size,
+                    smaller(kTileColumns, first + tokens - t), out + t * head_size);
 }
 
 // n floats and zeros up to `padded`, times factor.
