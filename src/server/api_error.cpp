@@ -19,6 +19,15 @@ OrderedJson text_or_null(const std::string& text) {
   return text.empty() ? OrderedJson(nullptr) : OrderedJson(text);
 }
 
+ApiError draining(std::string_view what) {
+  ApiError error{
+      503, "service_unavailable_error",
+      fmt::format("{}: the model is being unloaded, or the server is shutting down", what),
+      "draining"};
+  error.retry_after_seconds = 5;  // by then another one may be up
+  return error;
+}
+
 std::string type_of_status(int status) {
   switch (status) {
     case 401:
@@ -100,14 +109,10 @@ ApiError refusal(Submit reason, const EngineStats& stats) {
     case Submit::accepted:
       break;
   }
-  ApiError error{
-      503, "service_unavailable_error",
-      "no new requests are taken: the model is being unloaded, or the server is shutting "
-      "down",
-      "draining"};
-  error.retry_after_seconds = 5;  // by then another one may be up
-  return error;
+  return draining("no new requests are taken");
 }
+
+ApiError drained_error() { return draining("the request was ended before its answer was"); }
 
 std::string error_body(const ApiError& error) {
   OrderedJson body;

@@ -38,6 +38,8 @@ ApiError to_api_error(const Error& error, std::string_view prompt_field = "promp
 
 // The request's own time-out passed before it had anything to show.
 ApiError timeout_error();
+// The engine ended when its time to drain was over, and the request with it.
+ApiError drained_error();
 // Why an engine takes no request now: 429 or 503 with Retry-After.
 ApiError refusal(Submit reason, const EngineStats& stats);
 

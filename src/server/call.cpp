@@ -238,7 +238,7 @@ Outcome Call::outcome() const {
 ApiError Call::fault() const {
   switch (outcome()) {
     case Outcome::overloaded:
-      return refusal(Submit::draining, {});
+      return drained_error();
     case Outcome::timed_out:
       return timeout_error();
     default:
