@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/build_id.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -19,6 +20,9 @@
 namespace strata {
 namespace {
 
+// The owner, in files of prompts, of pages that every key may share (--shared-prefix).
+constexpr const char* kEverybody = "everybody";
+
 class LoadedEngine final : public Engine {
  public:
   LoadedEngine(const std::string& what, const EngineOptions& asked) : options_(asked) {
@@ -32,6 +36,8 @@ class LoadedEngine final : public Engine {
     if (!source.empty()) parse_template(source);
 
     if (options_.threads <= 0) options_.threads = usable_threads();
+    // A step takes a row of every running sequence; pools have room for as many of one.
+    options_.batch_tokens = std::max(options_.batch_tokens, options_.max_running);
     const MemoryBudget budget = plan_engine_memory(*model_, options_);
     options_.kv_memory = budget.kv_bytes;
     options_.context = budget.context;
@@ -56,7 +62,7 @@ class LoadedEngine final : public Engine {
 
     LoopOptions loop;
     loop.scheduler.max_running = options_.max_running;
-    loop.scheduler.batch_tokens = std::max(options_.batch_tokens, options_.max_running);
+    loop.scheduler.batch_tokens = options_.batch_tokens;
     loop.scheduler.policy = options_.policy;
     loop.scheduler.batching = options_.batching;
     loop.scheduler.length_buckets = options_.length_buckets;
@@ -170,17 +176,25 @@ class LoadedEngine final : public Engine {
     return out;
   }
 
+  // Answers that begin with pages of the prompt cache are those of computing them again, so that
+  // another build, whose sums may round otherwise, makes its own.
+  OrderedJson prompt_cache_made_by() const {
+    OrderedJson out = made_by();
+    out["build"] = build_id();
+    return out;
+  }
   std::filesystem::path prompt_cache_file() const {
     return std::filesystem::path(options_.prompt_cache_folder) /
-           (sha256_hex(to_json_text(made_by())).substr(0, 24) + ".prompts");
+           (sha256_hex(to_json_text(prompt_cache_made_by())).substr(0, 24) + ".prompts");
   }
   std::optional<std::string> owner_of(uint32_t salt) const {
-    if (salt == PrefixCache::kSharedSalt) return std::nullopt;  // declared anew at each start
+    if (salt == PrefixCache::kSharedSalt) return kEverybody;
     const size_t index = salt - 1;
     return index < options_.key_owners.size() ? options_.key_owners[index]
                                               : fmt::format("key {}", salt);
   }
   std::optional<uint32_t> salt_of(const std::string& owner) const {
+    if (owner == kEverybody) return PrefixCache::kSharedSalt;
     for (size_t i = 0; i < options_.key_owners.size(); ++i)
       if (options_.key_owners[i] == owner) return static_cast<uint32_t>(i + 1);
     if (options_.key_owners.empty() && owner == "key 1") return 1;
@@ -197,7 +211,8 @@ class LoadedEngine final : public Engine {
       loop_->with_prefixes([&](KvPool& pool, PrefixCache* cache) {
         require(cache);
         read_prefixes(
-            path, made_by(), pool, *cache, [&](const std::string& owner) { return salt_of(owner); },
+            path, prompt_cache_made_by(), pool, *cache,
+            [&](const std::string& owner) { return salt_of(owner); },
             model_->config.vocabulary_size);
         log_info("{}: {} pages of prompts", path.string(), pool.cached_pages());
       });
@@ -207,13 +222,14 @@ class LoadedEngine final : public Engine {
   }
   void write_prompt_cache() const noexcept {
     try {
-      std::filesystem::create_directories(options_.prompt_cache_folder);
-      // Prompts are whose they are.
-      std::filesystem::permissions(options_.prompt_cache_folder, std::filesystem::perms::owner_all);
+      // Prompts are whose they are. A folder that was there has the permissions it was given.
+      if (std::filesystem::create_directories(options_.prompt_cache_folder))
+        std::filesystem::permissions(options_.prompt_cache_folder,
+                                     std::filesystem::perms::owner_all);
       loop_->with_prefixes([&](KvPool& pool, PrefixCache* cache) {
         require(cache);
         write_prefixes(
-            prompt_cache_file(), {made_by()}, pool, cache->view(),
+            prompt_cache_file(), {prompt_cache_made_by()}, pool, cache->view(),
             [&](uint32_t salt) { return owner_of(salt); }, options_.prompt_cache_bytes);
       });
     } catch (const std::exception& e) {

@@ -15,10 +15,6 @@
 namespace strata {
 namespace {
 
-double seconds_between(EngineClock::time_point a, EngineClock::time_point b) {
-  return std::chrono::duration<double>(b - a).count();
-}
-
 // Over this time the rate at which requests leave the queue is measured.
 constexpr double kDrainSeconds = 20;
 // Free memory is looked up this often.
@@ -146,7 +142,13 @@ void EngineLoop::run() {
         for (const auto& request : active_) cancelled_.push_back(request->id);
       if (stopping_ && active_.empty() && submitted_.empty() && orders_.empty()) return;
     }
-    if (turn()) continue;
+    bool worked = false;
+    try {
+      worked = turn();
+    } catch (const std::exception& e) {
+      fail_turn(e.what());
+    }
+    if (worked) continue;
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, kIdleTurn, [&] {
       return stopping_ || !submitted_.empty() || !cancelled_.empty() || !orders_.empty();
@@ -260,6 +262,22 @@ void EngineLoop::fail_step(const char* message) {
   for (const StepPart& part : step_.parts())
     if (part.sequence->finish == FinishReason::none)
       end_sequence(*part.request, *part.sequence, FinishReason::error, "internal error");
+}
+
+// A fault of ours between steps: whom it concerns is not known, so all requests fail; new ones find
+// the pool and the prefix cache empty.
+void EngineLoop::fail_turn(const char* message) {
+  log_error("engine: {} requests failed: {}", active_.size(), message);
+  step_.clear();
+  scheduler_.step_failed();
+  for (auto& request : active_)
+    for (auto& sequence : request->sequences) {
+      if (sequence->finish == FinishReason::none)
+        end_sequence(*request, *sequence, FinishReason::error, "internal error");
+      sequence->finish = FinishReason::error;  // its keys and values are not kept
+    }
+  retire();
+  if (prefix_cache_) prefix_cache_->clear();
 }
 
 // Gives back the caches of ended sequences and says goodbye to ended requests.

@@ -67,6 +67,7 @@ class EngineLoop {
   void run_orders();
   void log_step(double begin_seconds, double seconds);
   void fail_step(const char* message);
+  void fail_turn(const char* message);
   void retire();
   void end_sequence(ActiveRequest& request, Sequence& sequence, FinishReason reason,
                     const char* error = "");

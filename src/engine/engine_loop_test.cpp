@@ -11,6 +11,7 @@
 #include <mutex>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -472,6 +473,37 @@ TEST(EngineLoop, WhatWaitsCanEndToo) {
   EXPECT_EQ(cancelled->wait().choices[0].finish, FinishReason::cancelled);
   for (const Answer::Choice& choice : running->wait().choices)
     EXPECT_EQ(choice.ids.size(), static_cast<size_t>(kContext - 2));
+}
+
+class ThrowsWhenCancelled final : public ResultSink {
+ public:
+  void on_prompt(const std::vector<TokenLogprob>& /*logprobs*/) override {}
+  void on_token(const TokenEvent& event) override {
+    if (event.finish == FinishReason::cancelled) throw std::runtime_error("as ordered");
+  }
+  void on_embedding(const std::vector<float>& /*embedding*/) override {}
+  void on_done(const RequestSummary& /*summary*/) override {}
+};
+
+// A fault of ours outside a step: what runs fails and is told so, and the engine goes on.
+TEST(EngineLoop, AFaultBetweenStepsIsNotTheEnd) {
+  const auto model = random_model(models()[0]);
+  TestEngine engine(*model, {.max_running = 2, .prefix_cache = true, .swap_bytes = 1 << 20});
+  GenerationRequest r = request_of(1);
+  const Answer want = engine.submit(r)->wait();
+  GenerationRequest endless;
+  endless.prompt = {1, 2};
+  endless.sampling.ignore_eos = true;
+  endless.choices = 30;
+  const auto running = engine.submit(endless), waiting = engine.submit(endless);
+  uint64_t id = 0;
+  ASSERT_EQ(engine.loop().submit(endless, std::make_shared<ThrowsWhenCancelled>(), id),
+            Submit::accepted);
+  engine.loop().cancel(id);
+  for (const auto& sink : {running, waiting})
+    EXPECT_EQ(sink->wait().choices[29].finish, FinishReason::error);
+  EXPECT_EQ(engine.loop().stats().pages_used, 0);
+  EXPECT_EQ(engine.submit(r)->wait(), want);
 }
 
 TEST(EngineLoop, ShortMemoryRefusesWhatIsNew) {

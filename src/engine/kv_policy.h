@@ -7,12 +7,14 @@
 namespace strata {
 
 // What a sequence keeps of its past.
-//   full              every position
-//   window=N          a token sees the last N positions, its own included; pages behind them go
-//   back sinks=S,window=N  and the first S positions whatever their distance (StreamingLLM, Xiao et
-//   al.
-//                     2023, arXiv:2309.17453): memory stays constant, and positions as the model
-//                     sees them stay below S + N however long the text becomes
+//   full: every position.
+//
+//   window=N: a token sees the last N positions, its own included; pages behind them go back.
+//
+//   sinks=S,window=N: and the first S positions whatever their distance (StreamingLLM, Xiao et al.
+//   2023, arXiv:2309.17453): memory stays constant, and positions as the model sees them stay below
+//   S + N however long the text becomes.
+//
 // A layer whose own window is not larger than N keeps it, and has no sinks.
 //
 // Positions under sinks. The paper stores keys before rope and turns every key of the cache at each

@@ -54,8 +54,8 @@ void read_generation_config(const std::filesystem::path& folder, ModelFiles& fil
   const Json config = read_json_file(path);
   if (!config.is_object()) return;
   const std::string name = path.string();
-  // Sampling settings count only where the file asks for sampling; transformers decodes greedily
-  // without do_sample, and an API request without a temperature expects sampling at 1.
+  // With do_sample or without: transformers decodes greedily where it is not set, but a request
+  // without a temperature expects sampling, and the model's own settings for it.
   files.defaults.temperature = number_at<double>(config, "temperature", name);
   files.defaults.top_p = number_at<double>(config, "top_p", name);
   files.defaults.min_p = number_at<double>(config, "min_p", name);

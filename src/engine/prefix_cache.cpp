@@ -103,8 +103,10 @@ int64_t PrefixCache::find(int32_t cache, uint32_t salt, std::span<const TokenId>
     best -= best % page_tokens_;
     std::fill(first_held.begin(), first_held.end(), 0);
     for (size_t g = 0; g < pages.size(); ++g)
-      for (int64_t i = 0; i < best / page_tokens_; ++i)
-        if (pages[g][static_cast<size_t>(i)] < 0) first_held[g] = i + 1;
+      for (size_t i = 0; i < static_cast<size_t>(best / page_tokens_); ++i) {
+        pages[g][i] = path[i]->pages[g];  // the search for a page may have taken it
+        if (pages[g][i] < 0) first_held[g] = static_cast<int64_t>(i) + 1;
+      }
     if (best == 0 || !holds_all_seen(first_held, best)) return 0;
     const bool shares = pool_.share(cache, best, tables);
     STRATA_ASSERT(shares);
@@ -152,8 +154,9 @@ void PrefixCache::exchange_pages(Node& node, int32_t cache, size_t index) {
 void PrefixCache::take_pages(Node& node, int32_t cache, size_t index) {
   for (size_t g = 0; g < node.pages.size(); ++g) {
     drop_page(node, g);
-    node.pages[g] = pool_.page_table(cache, g)[index];
-    if (node.pages[g] >= 0) pool_.keep(g, node.pages[g]);
+    const int32_t page = pool_.page_table(cache, g)[index];
+    if (page >= 0) pool_.keep(g, page);
+    node.pages[g] = page;
   }
 }
 
@@ -272,14 +275,49 @@ std::vector<PrefixCache::View> PrefixCache::view(uint32_t salt,
   return out;
 }
 
+// The salts of nodes by what is declared now; nullopt: the node has none.
+std::vector<std::optional<uint32_t>> PrefixCache::salts_of(const std::vector<View>& nodes) const {
+  std::vector<std::optional<uint32_t>> salts(nodes.size());
+  // Of each node: the declared sequences that begin with its path, and the path's length.
+  std::vector<std::vector<size_t>> beginnings(nodes.size());
+  std::vector<size_t> lengths(nodes.size());
+  std::vector<size_t> all(shared_.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const View& view = nodes[i];
+    const auto parent = static_cast<size_t>(view.parent);
+    if (view.parent >= 0 && !salts[parent]) continue;
+    const size_t begin = view.parent < 0 ? 0 : lengths[parent];
+    lengths[i] = begin + view.tokens.size();
+    for (const size_t s : view.parent < 0 ? all : beginnings[parent]) {
+      const std::span<const TokenId> sequence = shared_[s];
+      if (sequence.size() >= lengths[i] &&
+          std::ranges::equal(sequence.subspan(begin, view.tokens.size()), view.tokens))
+        beginnings[i].push_back(s);
+    }
+    const bool whole = static_cast<int64_t>(view.tokens.size()) == page_tokens_;
+    if (whole && !beginnings[i].empty())
+      salts[i] = kSharedSalt;
+    else if (view.salt != kSharedSalt)
+      salts[i] = view.salt;
+  }
+  return salts;
+}
+
 void PrefixCache::restore(const std::vector<View>& nodes) {
+  const std::vector<std::optional<uint32_t>> salts = salts_of(nodes);
   std::vector<Node*> placed(nodes.size(), nullptr);
   for (size_t i = 0; i < nodes.size(); ++i) {
     const View& view = nodes[i];
+    if (!salts[i]) {
+      for (size_t g = 0; g < view.pages.size(); ++g)
+        if (view.pages[g] >= 0) pool_.release_page(g, view.pages[g]);
+      continue;
+    }
     Node* parent = view.parent < 0 ? &root_ : placed[static_cast<size_t>(view.parent)];
-    const Match match = best_child(*parent, view.salt, view.tokens);
+    const Match match = best_child(*parent, *salts[i], view.tokens);
     const bool known = match.node != nullptr && match.node->tokens == view.tokens;
-    placed[i] = known ? match.node : add_child(*parent, view.salt, view.tokens);
+    placed[i] = known ? match.node : add_child(*parent, *salts[i], view.tokens);
     for (size_t g = 0; g < view.pages.size(); ++g) {
       if (view.pages[g] < 0) continue;
       if (placed[i]->pages[g] < 0) {
@@ -293,7 +331,8 @@ void PrefixCache::restore(const std::vector<View>& nodes) {
   std::iota(by_use.begin(), by_use.end(), size_t{0});
   std::stable_sort(by_use.begin(), by_use.end(),
                    [&](size_t a, size_t b) { return nodes[a].used < nodes[b].used; });
-  for (const size_t i : by_use) touch(*placed[i]);
+  for (const size_t i : by_use)
+    if (placed[i] != nullptr) touch(*placed[i]);
 }
 
 void PrefixCache::clear() {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -62,7 +63,8 @@ class PrefixCache {
   std::vector<View> view() const;
   std::vector<View> view(uint32_t salt, std::span<const TokenId> tokens) const;
   // Adds nodes whose pages came from KvPool::new_page and hold the keys and values of their tokens;
-  // the tree takes over the references. What it has already it gives back.
+  // the tree takes over the references. What it has already it gives back, and what had salt 0 and
+  // is not declared now, with all that hangs on it; what is declared now gets salt 0.
   void restore(const std::vector<View>& nodes);
 
  private:
@@ -84,6 +86,7 @@ class PrefixCache {
   bool keeps_all(size_t group) const { return pool_.shape().groups[group].window == 0; }
   int64_t declared(std::span<const TokenId> tokens) const;
   uint32_t salt_of(int64_t page, int64_t declared, uint32_t salt) const;
+  std::vector<std::optional<uint32_t>> salts_of(const std::vector<View>& nodes) const;
   static Match best_child(const Node& node, uint32_t salt, std::span<const TokenId> want);
   bool holds_all_seen(const std::vector<int64_t>& first_held, int64_t length) const;
   Node* add_child(Node& parent, uint32_t salt, std::span<const TokenId> tokens);

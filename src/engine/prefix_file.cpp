@@ -218,6 +218,10 @@ std::vector<TokenId> read_prefixes(const std::filesystem::path& path, const Orde
 
   // What belongs to nobody here, or finds no page, is left out with all that hangs on it.
   std::vector<PrefixCache::View> kept;
+  const auto give_back = [&](const PrefixCache::View& view) {
+    for (size_t g = 0; g < view.pages.size(); ++g)
+      if (view.pages[g] >= 0) pool.release_page(g, view.pages[g]);
+  };
   std::vector<int64_t> places(nodes.size(), -1);
   for (size_t i = 0; i < nodes.size(); ++i) {
     ReadNode& node = nodes[i];
@@ -237,15 +241,19 @@ std::vector<TokenId> read_prefixes(const std::filesystem::path& path, const Orde
       std::memcpy(memory.data(), parts.pages.data() + node.at[g], memory.size());
     }
     if (!room) {
-      for (size_t g = 0; g < node.view.pages.size(); ++g)
-        if (node.view.pages[g] >= 0) pool.release_page(g, node.view.pages[g]);
+      give_back(node.view);
       continue;
     }
     places[i] = static_cast<int64_t>(kept.size());
     kept.push_back(std::move(node.view));
   }
+  try {
+    file.check_intact();  // what was copied was there
+  } catch (...) {
+    for (const PrefixCache::View& view : kept) give_back(view);
+    throw;
+  }
   cache.restore(kept);
-  file.check_intact();
   return tokens;
 }
 

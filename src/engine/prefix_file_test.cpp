@@ -109,6 +109,38 @@ TEST_F(PrefixFileTest, GivesBackWhatItWasGiven) {
   }
 }
 
+// Declared tokens belong to everybody, whoever had them before they were declared; what was
+// everybody's and is not any more belongs to nobody.
+TEST_F(PrefixFileTest, WhatIsDeclaredMayChangeFromRunToRun) {
+  const Tokens tokens = counting(80, 0);
+  const std::vector<Tokens> none, declared = {counting(40, 0), counting(20, 500)};
+  const auto owner_or_all = [](uint32_t salt) {
+    return salt == PrefixCache::kSharedSalt ? std::optional<std::string>("all") : owner(salt);
+  };
+  const auto salt_or_all = [](const std::string& name) {
+    return name == "all" ? std::optional<uint32_t>(PrefixCache::kSharedSalt) : salt_of(name);
+  };
+  for (const bool before : {false, true})
+    for (const bool now : {false, true}) {
+      WrittenPool memory({{0, 1}}, 64), other({{0, 1}}, 64);
+      PrefixCache cache(memory.pool(), before ? declared : none),
+          restored(other.pool(), now ? declared : none);
+      remember(memory, cache, 1, tokens);
+      write_prefixes(path, {made_by}, memory.pool(), cache.view(), owner_or_all, INT64_MAX);
+      read_prefixes(path, made_by, other.pool(), restored, salt_or_all, 1000);
+      EXPECT_EQ(found(other, restored, 1, tokens), before && !now ? 0 : 80);
+      EXPECT_EQ(found(other, restored, 2, tokens), now ? 32 : 0) << "whole pages of 40 tokens";
+      EXPECT_EQ(other.pool().cached_pages(), before && !now ? 0 : 5);
+      // It goes on as if everything had been computed in this run.
+      remember(other, restored, 1, tokens);
+      remember(other, restored, 2, tokens);
+      EXPECT_EQ(found(other, restored, 1, tokens), 80);
+      EXPECT_EQ(other.pool().cached_pages(), now ? 2 + 3 + 3 : 5 + 5);
+      restored.clear();
+      EXPECT_EQ(other.pool().cached_pages() + other.pool().used_pages(), 0);
+    }
+}
+
 TEST_F(PrefixFileTest, TheLeastRecentlyUsedIsLeftOut) {
   WrittenPool memory({{0, 1}}, 64), other({{0, 1}}, 64), small({{0, 1}}, 4);
   PrefixCache cache(memory.pool()), restored(other.pool()), short_of_pages(small.pool());

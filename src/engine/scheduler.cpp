@@ -18,10 +18,6 @@ constexpr int64_t kLeastChunk = 2;
 // And this many as long as nothing is known about the time of steps.
 constexpr int64_t kFirstChunk = 32;
 
-double seconds_between(EngineClock::time_point a, EngineClock::time_point b) {
-  return std::chrono::duration<double>(b - a).count();
-}
-
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, KvPool& pool, PrefixCache* cache,
@@ -344,10 +340,12 @@ int64_t Scheduler::take_known_part(const Entry& entry, int32_t cache) {
   const int64_t most = request.known_size(sequence) - 1;
   if (most == 0 || request.needs_all_rows(sequence)) return 0;
   if (sequence.generated.empty()) {
-    for (const auto& other : request.sequences)
-      if (other.get() != &sequence && other->running() && other->length >= request.prompt_size() &&
-          pool_.fork(cache, other->cache, most))
-        return most;
+    for (const auto& other : request.sequences) {
+      if (other.get() == &sequence || !other->running() || other->length < request.prompt_size())
+        continue;
+      keep_prefix(request, *other, false);  // shared pages are the tree's: see its invariant
+      if (pool_.fork(cache, other->cache, most)) return most;
+    }
   }
   if (cache_ == nullptr || !request.kv_policy().is_full()) return 0;
   known_.assign(request.request.prompt.begin(), request.request.prompt.end());

@@ -144,7 +144,7 @@ class Scheduler {
   bool reads_prompt_ = false;
   int64_t streaming_ = 0;       // single rows planned
   std::vector<Entry> running_;  // by seniority
-  std::vector<Entry> reading_;  // running or waiting, with more than one token left, by rank
+  std::vector<Entry> reading_;  // waiting, or running with more than one token left, by rank
   std::vector<TokenId> known_;  // of the sequence at hand
   // The sequence that found too few pages, and how many there were: no use to try before there are
   // more.

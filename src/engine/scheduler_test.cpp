@@ -61,6 +61,29 @@ TEST(Scheduler, ChoicesShareThePromptsPages) {
   }
 }
 
+// The pages that choices share are the tree's, also those of a prompt read row by row, which puts
+// nothing there before it ends: else another request's equal page could come to stand above them.
+TEST(Scheduler, ChoicesSharePagesOfTheTree) {
+  Playground play({.max_running = 8, .batch_tokens = 3}, 100, true);
+  // Two streams leave one row of a step to the prompt.
+  play.submit({1}, 70);
+  play.submit({2}, 70);
+  play.step();
+  GenerationRequest two;
+  two.choices = 2;
+  const std::vector<TokenId> prompt = prompt_of(64);
+  const ActiveRequest& request = play.submit(prompt, 40, two);
+  const auto in_tree = [&] { return play.cache()->view(request.request.key, prompt).size(); };
+  for (int step = 0; step < 64; ++step) play.step();
+  EXPECT_EQ(request.sequences[0]->length, 64);
+  EXPECT_EQ(in_tree(), 0u);
+  for (int step = 0; step < 10 && !request.sequences[1]->running(); ++step) play.step();
+  ASSERT_TRUE(request.sequences[0]->running() && request.sequences[1]->running());
+  EXPECT_EQ(in_tree(), 4u);
+  while (!play.active().empty()) play.step();
+  EXPECT_EQ(play.pool().used_pages(), 0);
+}
+
 TEST(Scheduler, ShortestJobFirst) {
   Playground play({.max_running = 1, .batch_tokens = 64, .policy = Policy::sjf}, 100, false);
   play.submit(prompt_of(60), 10);

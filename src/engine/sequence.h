@@ -14,6 +14,9 @@
 namespace strata {
 
 using EngineClock = std::chrono::steady_clock;
+inline double seconds_between(EngineClock::time_point a, EngineClock::time_point b) {
+  return std::chrono::duration<double>(b - a).count();
+}
 
 // One answer being generated: a choice of a request, with its own cache and its own random stream.
 // Its known tokens are the prompt and what it generated. Life: waiting (cache < 0), then keys and

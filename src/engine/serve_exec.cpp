@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <fstream>
 #include <numeric>
 #include <random>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "engine/memory_budget.h"
 #include "model/transformer.h"
 
 namespace strata {
@@ -101,12 +101,7 @@ int64_t wanted_context(const Model& model, int64_t asked, const KvPolicy& policy
 
 uint64_t default_kv_memory() {
   constexpr uint64_t kMost = uint64_t{4} << 30;
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  uint64_t kib = 0;
-  while (file >> key >> kib && std::getline(file, unit))
-    if (key == "MemAvailable:") return std::min(kMost, kib * 1024 / 4);
-  return kMost / 4;
+  return std::min(kMost, available_memory() / 4);
 }
 
 ServeExec::ServeExec(const Model& model, const ServeExecOptions& options)

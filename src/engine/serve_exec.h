@@ -69,7 +69,7 @@ uint64_t default_kv_memory();
 // One thread at a time.
 class ServeExec : public Exec {
  public:
-  // The model outlives the executor; its file is not read again.
+  // The model outlives the executor, which does not read its file again.
   ServeExec(const Model& model, const ServeExecOptions& options);
 
   // ---- Caches: SequenceRows::cache names one. ----

@@ -193,10 +193,13 @@ void Step::tell_token(Drawing& drawing) {
   TokenEvent& event = event_;
   event.clear(sequence.choice);
   if (drawing.broken >= 0) {
+    if (!weights_checked_) broken_weight_ = find_broken_weight(*model_);
+    weights_checked_ = true;
     log_error("request {}: logit {} of token {} is not a number; {}", request.id, drawing.broken,
-              sequence.generated.size(), describe_broken_weights(*model_));
+              sequence.generated.size(), broken_weight_.value_or("every weight is finite"));
     sequence.finish = event.finish = FinishReason::error;
-    event.error = "the model's output is not a number (its weights are damaged)";
+    event.error = broken_weight_ ? "the model's output is not a number (its weights are damaged)"
+                                 : "the model's output is not a number";
     request.sink->on_token(event);
     return;
   }

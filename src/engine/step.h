@@ -80,6 +80,8 @@ class Step {
   std::vector<int32_t> places_;  // of each row of the batch in wanted_
   std::vector<int32_t> rows_;    // of wanted_ that draw
   std::vector<Drawing> drawing_;
+  bool weights_checked_ = false;  // once, after a logit that is no number
+  std::optional<std::string> broken_weight_;
   TokenEvent event_;  // the last one handed out; its memory serves the next
 };
 

@@ -7,7 +7,7 @@
 
 namespace strata {
 
-std::string describe_broken_weights(const Model& model) {
+std::optional<std::string> find_broken_weight(const Model& model) {
   std::vector<float> row;
   for (const WeightRef& weight : model.weights) {
     row.resize(static_cast<size_t>(weight.in));
@@ -18,7 +18,7 @@ std::string describe_broken_weights(const Model& model) {
           return fmt::format("tensor {} has {} at [{}, {}]", weight.name, row[c], r, c);
     }
   }
-  return "every weight is finite";
+  return std::nullopt;
 }
 
 }  // namespace strata

@@ -79,3 +79,21 @@ def test_prompts_survive_a_restart(strata, tmp_path, keys):
     file.write_bytes(content)
     with serving(strata, *flags) as server:
         assert cached(server, "ann-key")[0:2] == (0, choices)
+
+
+def test_declared_prompts_survive_a_restart(strata, tmp_path):
+    """Declared for the first time, still, and no more: what is kept is found where it may be, and answers stay the same."""
+    declared = "You are a careful librarian who answers in one short sentence and never invents a book that does not exist."
+    ask = {"model": MODEL, "prompt": declared + " Which book is about whales?", "max_tokens": 8, "temperature": 0}
+    (tmp_path / "declared").write_text(declared)
+    flags = ("--model", f"{MODEL}={require_model(MODEL)}", "--prompt-cache", tmp_path / "cache")
+    shared = ("--shared-prefix", tmp_path / "declared")
+    seen = []
+    for more in ((), shared, shared, ()):
+        with serving(strata, *flags, *more) as server:
+            body = answer(server, COMPLETIONS, ask)
+            again = answer(server, COMPLETIONS, ask)
+            assert again["choices"] == body["choices"]
+            seen.append((body["usage"]["prompt_tokens_details"]["cached_tokens"], body["choices"][0]["text"]))
+    size = body["usage"]["prompt_tokens"]
+    assert [hits for hits, _ in seen] == [0, size - 1, size - 1, 0] and len({text for _, text in seen}) == 1
