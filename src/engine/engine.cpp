@@ -177,7 +177,8 @@ class LoadedEngine final : public Engine {
   }
 
   // Answers that begin with pages of the prompt cache are those of computing them again, so that
-  // another build, whose sums may round otherwise, makes its own.
+  // another build, whose sums may round otherwise, makes its own; in place of the old one, which
+  // is why the file's name does not have it.
   OrderedJson prompt_cache_made_by() const {
     OrderedJson out = made_by();
     out["build"] = build_id();
@@ -185,7 +186,7 @@ class LoadedEngine final : public Engine {
   }
   std::filesystem::path prompt_cache_file() const {
     return std::filesystem::path(options_.prompt_cache_folder) /
-           (sha256_hex(to_json_text(prompt_cache_made_by())).substr(0, 24) + ".prompts");
+           (sha256_hex(to_json_text(made_by())).substr(0, 24) + ".prompts");
   }
   std::optional<std::string> owner_of(uint32_t salt) const {
     if (salt == PrefixCache::kSharedSalt) return kEverybody;
